@@ -416,8 +416,8 @@ static int walk_copy(const struct span *dst, unsigned dst_n, const struct span *
 		s = walk_piece(&from, false);
 		len = d.len < s.len ? d.len : s.len;
 		last = to.span + 1 == to.end && to.off + len == to.span->len;
-		apart = last ? last_call(&d, len) : 0;
 		if (d.peer || s.peer) {
+			apart = last ? last_call(&d, len) : 0;
 			err = vm_batch_add(&batch, d.peer, d.addr, s.peer, s.addr, len - apart);
 			batch.apart = true;
 			if (!err && apart)

@@ -129,11 +129,11 @@ int verb_refused(struct call *call)
 			 : err == EOPNOTSUPP || err == ENOSYS ? WHY_VERB_UNKNOWN
 							      : WHY_VERB_REFUSED;
 
+	if (!may_say(call->s))
+		return 0;
 	printable(verb, req->refused.verb, sizeof(verb));
 	printable(text, req->refused.text, sizeof(text));
 	snprintf(all, sizeof(all), "%s refused: %s: %s", verb, strerror((int)(err & 0xfff)), text);
-	if (!may_say(call->s))
-		return 0;
 	if (qpn)
 		why_say(call->s, cause, dev, qpn, "%s", all);
 	else

@@ -23,6 +23,7 @@
 
 #include <rdmad/restart.h>
 
+/* A thread that waits for an event, and what it holds. */
 struct waiter {
 	struct chan *c;
 	struct cma_event *e;
@@ -253,7 +254,6 @@ static int removal(struct chan *c, struct cma_event *e)
 
 /* ---- get and give back ------------------------------------------------------------------- */
 
-/* A thread that waits for an event, and what it holds. */
 static void waiter_cancelled(void *arg)
 {
 	struct waiter *w = arg;
@@ -287,18 +287,14 @@ static int event_wait(struct waiter *w, int cancel)
 {
 	int err;
 
-	for (;;) {
+	do {
 		memset(w->e, 0, sizeof(*w->e));
 		err = event_due(w, cancel);
-		if (err && err != EIO)
-			return err;
-		if (!err)
-			err = event_next(w->c, w->e);
-		if (err == EIO)
-			return removal(w->c, w->e);
-		if (err != EAGAIN)
-			return err;
-	}
+		if (err)
+			break;
+		err = event_next(w->c, w->e);
+	} while (err == EAGAIN);
+	return err == EIO ? removal(w->c, w->e) : err;
 }
 
 EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)

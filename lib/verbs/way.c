@@ -22,11 +22,19 @@ static int daemons_core(const struct bell *b) { return (int)RING_LOAD(&b->core) 
 
 bool way_is_free(const struct bell *b) { return sched_getcpu() != daemons_core(b); }
 
+/* It may run where it might before. */
+static void move(int (*go)(const cpu_set_t *, int), int core)
+{
+	cpu_set_t may;
+
+	if (!sched_getaffinity(0, sizeof(may), &may) && !go(&may, core))
+		sched_setaffinity(0, sizeof(may), &may);
+}
+
 void way_make(const struct bell *b)
 {
 	int core = daemons_core(b);
 	uint64_t now;
-	cpu_set_t may;
 
 	if (sched_getcpu() != core || (now = clock_ns(CLOCK_MONOTONIC)) < way.again_at)
 		return;
@@ -34,8 +42,7 @@ void way_make(const struct bell *b)
 		way.stay_ns = 0;
 	way.bad = false;
 	way.again_at = now + WAY_NS;
-	if (!sched_getaffinity(0, sizeof(may), &may) && !cores_leave(&may, core))
-		sched_setaffinity(0, sizeof(may), &may);
+	move(cores_leave, core);
 }
 
 void way_was_bad(const struct bell *b, uint64_t now)
@@ -53,11 +60,9 @@ void way_join(const struct bell *b)
 {
 	int core = daemons_core(b);
 	uint64_t now;
-	cpu_set_t may;
 
 	if (core < 0 || sched_getcpu() == core || (now = clock_ns(CLOCK_MONOTONIC)) < way.join_at)
 		return;
 	way.join_at = now + WAY_NS;
-	if (!sched_getaffinity(0, sizeof(may), &may) && !cores_go(&may, core))
-		sched_setaffinity(0, sizeof(may), &may);
+	move(cores_go, core);
 }
