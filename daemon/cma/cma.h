@@ -102,6 +102,7 @@ struct cma_id {
 	struct link in_port;
 	bool dst_here;   /* dst is an address of a device: it is reached without the host's routes */
 	bool src_chosen; /* bound to any address: src and dev are what the routes say */
+	bool from_here;  /* bound to localhost, which is an address that others reach: they are refused */
 	bool reuse, afonly, afonly_set, timeout_set;
 	uint8_t tos, timeout;
 
@@ -245,6 +246,7 @@ int cma_resolve_addr(struct cma_id *, const union cmm_addr *src, const union cmm
 int cma_resolve_route(struct cma_id *);
 /* Row of the device's table, or -1: it has none, or is unplugged. */
 int cma_row(const struct device *, const uint8_t *gid);
+bool cma_gid_here(const uint8_t *gid); /* has a device of this daemon it? */
 
 /* ---- cma_ask.c --------------------------------------------------------------------- */
 

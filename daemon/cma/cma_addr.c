@@ -74,6 +74,14 @@ static bool gid_loopback(const uint8_t *gid)
 
 int cma_row(const struct device *dev, const uint8_t *gid) { return dev->gone ? -1 : device_row(dev, gid); }
 
+bool cma_gid_here(const uint8_t *gid)
+{
+	for (unsigned d = 0; d < devices_n; d++)
+		if (cma_row(&devices[d], gid) >= 0)
+			return true;
+	return false;
+}
+
 static void id_settle(struct cma_id *id, struct device *dev, int row)
 {
 	id->dev = dev;
@@ -96,18 +104,17 @@ static bool settle_by_gid(struct cma_id *id, const uint8_t *gid, unsigned scope)
 	return false;
 }
 
-/* One with a loopback address of that family, in *row; NULL: there is none. */
-static struct device *with_loopback(bool v4, int *row)
+static bool gid_loopback_v4(const uint8_t *gid) { return gid_loopback(gid) && gid_is_v4(gid); }
+
+/* The first device with such an address, which is in *row; NULL: there is none. */
+static struct device *device_with(bool (*such)(const uint8_t *gid), int *row)
 {
 	for (unsigned d = 0; d < devices_n; d++) {
 		if (devices[d].gone)
 			continue;
-		for (*row = 0; *row < (int)RDMAD_GIDS; ++*row) {
-			const uint8_t *gid = devices[d].gid[*row].gid;
-
-			if (gid_loopback(gid) && gid_is_v4(gid) == v4)
+		for (*row = 0; *row < (int)RDMAD_GIDS; ++*row)
+			if (such(devices[d].gid[*row].gid))
 				return &devices[d];
-		}
 	}
 	return NULL;
 }
@@ -115,7 +122,7 @@ static struct device *with_loopback(bool v4, int *row)
 static bool settle_loopback(struct cma_id *id, bool v4)
 {
 	int row;
-	struct device *dev = with_loopback(v4, &row);
+	struct device *dev = device_with(v4 ? gid_loopback_v4 : gid_is_v6_loopback, &row);
 
 	if (dev)
 		id_settle(id, dev, row);
@@ -123,9 +130,9 @@ static bool settle_loopback(struct cma_id *id, bool v4)
 }
 
 /*
- * 127.0.0.1 or ::1, if no device has it: the loopback address that one has.  A private daemon's device has one of its own
- * (rdmad-run --own), and the programs there mean each other.  Of IPv6 there is no second loopback address, so for ::1 it is that
- * of IPv4 as a mapped one, which is the same GID.  False: *a is as it was.
+ * 127.0.0.1 or ::1, if no device has it: the loopback address that one has, else its first one of IPv4.  A private daemon's device
+ * has one of its own (rdmad-run --own), and the programs there mean each other.  Of IPv6 there is no second loopback address, so
+ * for ::1 it is that of IPv4 as a mapped one, which is the same GID.  False: *a is as it was.
  */
 static bool localhost_here(union cmm_addr *a)
 {
@@ -137,10 +144,11 @@ static bool localhost_here(union cmm_addr *a)
 	if (v4 ? a->in.sin_addr.s_addr != htonl(INADDR_LOOPBACK) : !IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr))
 		return false;
 	cma_addr_gid(a, gid);
-	for (unsigned d = 0; d < devices_n; d++)
-		if (cma_row(&devices[d], gid) >= 0)
-			return false;
-	dev = with_loopback(true, &row);
+	if (cma_gid_here(gid))
+		return false;
+	dev = device_with(gid_loopback_v4, &row);
+	if (!dev)
+		dev = device_with(gid_is_v4, &row);
 	if (dev)
 		cma_addr_of_gid(a, cma_family(a), dev->gid[row].gid, cma_addr_port(a), 0);
 	return dev;
@@ -194,6 +202,7 @@ int cma_bind(struct cma_id *id, const union cmm_addr *asked)
 	if (!cma_addr_any(a) && !settle_by_gid(id, gid, cma_family(a) == AF_INET6 ? a->in6.sin6_scope_id : 0))
 		return host_has(a) ? ENODEV : EADDRNOTAVAIL;
 	id->src = *a;
+	id->from_here = here && !gid_loopback(gid);
 	if (here) /* ::1 takes no IPv4 */
 		id->afonly = true;
 	else if (!id->afonly_set)
@@ -275,9 +284,7 @@ static int settle(struct cma_id *id, union cmm_addr *dst)
 		cma_addr_of_gid(&id->src, cma_family(dst), id->sgid, port, scope);
 	cma_addr_gid(dst, gid);
 	memcpy(id->dgid, gid, 16);
-	id->dst_here = false;
-	for (unsigned d = 0; d < devices_n && !id->dst_here; d++)
-		id->dst_here = cma_row(&devices[d], gid) >= 0;
+	id->dst_here = cma_gid_here(gid);
 	return 0;
 }
 

@@ -240,7 +240,7 @@ static bool request(struct device *dev, const struct cm_event *ev)
 	listener = cma_port_find((uint16_t)(c.service_id >> 16), c.port, c.ip.dst,
 				 c.ip.version == 4 ? AF_INET : AF_INET6);
 	if (row < 0 || !listener || (listener->dev && listener->dev != dev) || listener->qp_type != c.qp_type ||
-	    listener->waiting >= listener->backlog)
+	    listener->waiting >= listener->backlog || (listener->from_here && !cma_gid_here(c.ip.src)))
 		return false;
 	id = cma_id_new(listener->ch, listener->ps, c.qp_type);
 	if (!id)

@@ -28,6 +28,7 @@ lib_rdmacm_librdmacm_la_SOURCES = \
 	lib/rdmacm/rs_io.c \
 	lib/rdmacm/rs_iomap.c \
 	lib/rdmacm/rs_link.c \
+	lib/rdmacm/rs_local.c \
 	lib/rdmacm/rs_opt.c \
 	lib/rdmacm/rs_poll.c \
 	lib/rdmacm/rs_spin.c \

@@ -14,7 +14,7 @@
  *	rs_accept.c	and those of a listener
  *	rs_io.c		data;  rs_iomap.c: data to where the peer says
  *	rs_poll.c	rpoll, rselect;  rs_epoll.c: repoll_wait
- *	rs_opt.c	options, flags, names
+ *	rs_opt.c	options, flags, names;  rs_local.c: localhost
  *	rs_svc.c	the library's own thread, for work that no call of the program's does
  *	rs_ds.c		datagram sockets (rs_ds.h)
  */
@@ -133,6 +133,7 @@ struct rsock {
 	int err; /* why it failed; shown once by SO_ERROR */
 	bool nonblock;
 	bool beside_tcp;       /* RDMAD_BESIDE_TCP */
+	bool localhost;        /* the program's word for where it is bound, or connects to */
 	bool rd_shut, wr_shut; /* by rshutdown() */
 	bool peer_shut;        /* the peer sends no more */
 	bool spilt; /* CLOSED: what was sent is lost, or what came: it did not end, or something was sent behind that */
@@ -204,6 +205,11 @@ void rs_grow_end(struct rsock *);  /* the buffers are gone */
 /* ---- accepting: listens, and the thread does what the program does not come for */
 void rs_accept_begin(struct rsock *, int backlog);
 struct rsock *rs_accept_queued(struct rsock *); /* one that is accepted, or NULL */
+
+/* ---- names */
+bool rs_is_loopback(const struct sockaddr *);
+/* Of a call for localhost: is it, beside TCP, an address of loopback here, too? */
+bool rs_keeps_name(const struct rsock *, const struct sockaddr *here);
 
 /* ---- connections: events that wait are taken; how many */
 int rs_events(struct rsock *);

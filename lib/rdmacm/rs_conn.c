@@ -50,6 +50,16 @@ EXPORT int rsocket(int domain, int type, int protocol)
 	return fail(err);
 }
 
+static int stream_bind(struct rsock *rs, const struct sockaddr *addr)
+{
+	if (rs->state != RS_NEW)
+		return fail(EINVAL);
+	if (rdma_bind_addr(rs->id, (struct sockaddr *)(uintptr_t)addr))
+		return -1;
+	rs->localhost = rs_is_loopback(addr);
+	return rs_keeps_name(rs, rdma_get_local_addr(rs->id)) ? 0 : fail(ENODEV);
+}
+
 EXPORT int rbind(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	struct rsock *rs = rs_lock(fd);
@@ -60,7 +70,7 @@ EXPORT int rbind(int fd, const struct sockaddr *addr, socklen_t len)
 	if (rs->ds)
 		ret = bind(fd, addr, len);
 	else
-		ret = rs->state == RS_NEW ? rdma_bind_addr(rs->id, (struct sockaddr *)(uintptr_t)addr) : fail(EINVAL);
+		ret = stream_bind(rs, addr);
 	rs_unlock_put(rs);
 	return ret;
 }
@@ -88,6 +98,7 @@ static int connect_start(struct rsock *rs, const struct sockaddr *addr)
 {
 	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)(uintptr_t)addr, RS_RESOLVE_MS))
 		return errno;
+	rs->localhost = rs_is_loopback(addr);
 	rs->state = RS_ADDR;
 	return rs->nonblock ? EINPROGRESS : 0;
 }

@@ -67,7 +67,10 @@ static void on_event(struct rsock *rs, const struct rdma_cm_event *e)
 	switch (e->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		rs->state = RS_ROUTE;
-		err = rdma_resolve_route(rs->id, RS_RESOLVE_MS) ? errno : 0;
+		if (!rs_keeps_name(rs, rdma_get_peer_addr(rs->id)))
+			err = ENODEV;
+		else
+			err = rdma_resolve_route(rs->id, RS_RESOLVE_MS) ? errno : 0;
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		rs->state = RS_CONNECTING;
