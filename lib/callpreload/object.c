@@ -13,6 +13,7 @@ pthread_mutex_t check_lock = CHECK_LOCK_NEW;
 bool check_on;
 
 static struct object *by_pointer[BUCKETS], *by_number[BUCKETS];
+static struct object *alive[OBJ_KINDS]; /* of each kind, but for inherited ones; the newest first */
 static struct object *oldest, *newest;
 static unsigned graves;
 static _Thread_local struct object *ending[4]; /* a call within a call, each with its object */
@@ -95,10 +96,27 @@ struct object *object_number(enum object_kind kind, const struct ibv_context *co
 
 void object_each(enum object_kind kind, void (*fn)(struct object *, void *), void *arg)
 {
-	for (unsigned i = 0; i < BUCKETS; i++)
-		for (struct object *o = by_pointer[i]; o; o = o->next)
-			if (o->kind == kind && !o->dead && !o->inherited)
-				fn(o, arg);
+	for (struct object *o = alive[kind]; o; o = o->older)
+		fn(o, arg);
+}
+
+static void live(struct object *o)
+{
+	o->older = alive[o->kind];
+	if (o->older)
+		o->older->newer = o;
+	alive[o->kind] = o;
+}
+
+static void die(struct object *o)
+{
+	o->dead = true;
+	if (o->newer)
+		o->newer->older = o->older;
+	else
+		alive[o->kind] = o->older;
+	if (o->older)
+		o->older->newer = o->newer;
 }
 
 static void number_drop(struct object *o)
@@ -135,7 +153,7 @@ static void bury(struct object *o)
 {
 	struct object *old = oldest;
 
-	o->dead = true;
+	die(o);
 	if (newest)
 		newest->grave = o;
 	else
@@ -184,6 +202,7 @@ struct object *object_made(enum object_kind kind, const void *p, const struct ib
 	stack_take(&o->made);
 	o->next = *at; /* in front of a dead one of that pointer */
 	*at = o;
+	live(o);
 	return o;
 }
 
@@ -231,6 +250,7 @@ void object_forked(void)
 		*at = NULL;
 	}
 	memset(by_number, 0, sizeof(by_number));
+	memset(alive, 0, sizeof(alive));
 	oldest = newest = NULL;
 	graves = ending_n = 0;
 	own_tid = 0;

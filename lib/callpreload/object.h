@@ -28,7 +28,8 @@ enum object_kind {
 	OBJ_WQ,
 	OBJ_TABLE,
 	OBJ_FLOW,
-	OBJ_COUNTERS
+	OBJ_COUNTERS,
+	OBJ_KINDS
 };
 
 struct note; /* a posted request, work.h */
@@ -41,6 +42,7 @@ struct queue {
 
 struct object {
 	struct object *next, *next_n; /* of the same bucket, by pointer and by number */
+	struct object *newer, *older; /* alive, of its kind */
 	struct object *grave;         /* destroyed after this one */
 	const void *p;
 	enum object_kind kind;
