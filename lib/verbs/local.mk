@@ -56,6 +56,7 @@ lib_verbs_libibverbs_la_SOURCES = \
 	lib/verbs/sysfs.c \
 	lib/verbs/vma.c \
 	lib/verbs/vma_attr.c \
+	lib/verbs/vma_policy.c \
 	lib/verbs/way.c \
 	lib/verbs/wq.c \
 	lib/verbs/wr_build.c \

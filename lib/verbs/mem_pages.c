@@ -63,9 +63,14 @@ static bool protect(uintptr_t addr, size_t len, int prot)
 
 static bool map_at(const struct pages *w, size_t len, int prot, int flags, int fd, off_t off)
 {
+	struct vma_policy policy;
+	const bool bound = vma_policy(w->at, &policy);
+
 	if (!map_fixed(w->at, len, prot, flags, fd, off))
 		return false;
 	vma_advise(w->at, len, w->advice);
+	if (bound)
+		vma_policy_set(w->at, len, &policy);
 	return true;
 }
 
@@ -196,7 +201,7 @@ static bool share_piece(void *arg)
 
 	if (to == w->start && !w->advised)
 		w->advised = vma_try(w->maps, to, w->end, &w->advice);
-	if (!w->advised)
+	if (!w->advised || (to == w->start && !vma_policy_to_file(to, w->end - to, w->fd)))
 		return false;
 	while (to < w->end && to - w->at < EMPTY) {
 		block_look(&b, w, to);
@@ -333,6 +338,7 @@ static bool copy_piece(void *arg)
 
 	if (p == -1)
 		return false;
+	vma_policy_copy(w->at, (uintptr_t)p, len);
 	if (w->prot & PROT_READ || protect(w->at, len, PROT_READ))
 		memcpy((void *)p, (const void *)w->at, len);
 	else

@@ -170,8 +170,10 @@ static void part_fill(struct part *p, uint64_t ino)
 	p->file = map_again(p->start, part_len(p));
 	p->own = map_new(part_len(p));
 	p->old = map_new(part_len(p));
-	if (p->own)
-		vma_advise((uintptr_t)p->own, part_len(p), conv_advice(ino, p->start, p->end));
+	if (!p->own)
+		return;
+	vma_advise((uintptr_t)p->own, part_len(p), conv_advice(ino, p->start, p->end));
+	vma_policy_copy(p->start, (uintptr_t)p->own, part_len(p));
 }
 
 static bool part_add(const struct range *r, const struct vma *v)

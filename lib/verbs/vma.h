@@ -59,6 +59,18 @@ typedef void vma_told(uint64_t ino, const unsigned *advice);
 void vma_advice_each(const char *name, vma_told *);
 void vma_advise(uintptr_t addr, size_t len, unsigned advice); /* also in a step of hold.h */
 
+/* vma_policy.c; also in a step of hold.h */
+struct vma_policy {
+	int mode;
+	unsigned long nodes[1024 / 8 / sizeof(unsigned long)];
+};
+bool vma_policy(uintptr_t at, struct vma_policy *); /* of the mapping there, and all of it; false: none of its own */
+void vma_policy_set(uintptr_t at, size_t len, const struct vma_policy *);
+void vma_policy_copy(uintptr_t from, uintptr_t to, size_t len);
+bool vma_policy_same(uintptr_t a, uintptr_t b);
+/* The policy of all that is mapped there becomes that of the first len bytes of a memfd, whoever maps or writes it. */
+bool vma_policy_to_file(uintptr_t at, size_t len, int fd);
+
 /* Nothing that is mapped there is read-only; also if that cannot be found out.  No page is touched. */
 bool vma_writable(uintptr_t start, uintptr_t end);
 /* Some of what is mapped there may be shared with others; also if the kernel cannot be asked. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vma_attr.c - what /proc/self/maps does not show of a mapping: advice of madvise(), userfaultfd, keys, NUMA policy.
+ * vma_attr.c - what /proc/self/maps does not show of a mapping: advice of madvise(), userfaultfd, keys.
  *
  * A page that is mapped beside becomes part of a mapping that has the same of these: that takes microseconds.
  *
@@ -95,15 +95,6 @@ static bool flags_advice(const char *p, unsigned *advice)
 	return !*p;
 }
 
-/* Neighbours with different policies are mappings of their own. */
-static bool has_policy(uintptr_t addr)
-{
-	const unsigned long of_addr = 2;
-	int mode = 0;
-
-	return !syscall(SYS_get_mempolicy, &mode, NULL, 0UL, addr, of_addr) && mode;
-}
-
 /* The mapping that a line is about; false: it is another's. */
 static bool line_vma(uintptr_t *start, uintptr_t *end)
 {
@@ -134,7 +125,7 @@ static bool range_read(uintptr_t start, uintptr_t end, unsigned *advice)
 				return false;
 		} else if (!strncmp(in.line, flags_name, sizeof(flags_name) - 1)) {
 			if (!flags_advice(in.line + sizeof(flags_name) - 1, &now) ||
-			    has_policy(from > start ? from : start) || (at > start && now != *advice))
+			    (at > start && (now != *advice || !vma_policy_same(start, from))))
 				return false;
 			*advice = now;
 			if (to >= end)
@@ -251,6 +242,7 @@ static bool grows_by(struct vma_reader *r, uintptr_t start, uintptr_t at, int fl
 	if (got == -1)
 		return false;
 	vma_advise((uintptr_t)got, page, advice);
+	vma_policy_copy(start, (uintptr_t)got, page);
 	vma_again(r);
 	while (!is && got == (long)at && vma_next(r, &v) && v.start <= start)
 		is = v.start <= at && v.end > at && v.end > start;

@@ -277,12 +277,33 @@ START_TEST(by_userfaultfd)
 }
 END_TEST
 
+static int policy_of(const void *p)
+{
+	const unsigned long of_addr = 2;
+	int mode = -1;
+
+	ck_assert_int_eq(syscall(SYS_get_mempolicy, &mode, NULL, 0UL, p, of_addr), 0);
+	return mode;
+}
+
+static void child_has_policy(const unsigned char *p, int mode)
+{
+	pid_t pid = fork();
+	int status;
+
+	ck_assert_int_ge(pid, 0);
+	if (!pid)
+		_exit(mode ? policy_of(p) != mode : 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+
 /* before: registration; else only then. */
 static void policy(struct fix *f, bool before)
 {
 	const unsigned long node = 1;
 	unsigned char *p = fix_pages(LEN, 2);
-	const int preferred = 1, of_addr = 2;
+	const int preferred = 1;
 	struct ibv_mr *m;
 	int mode = 0;
 
@@ -294,11 +315,26 @@ static void policy(struct fix *f, bool before)
 		mode = preferred;
 	if (before)
 		m = fix_reg(f, p, LEN);
-	ck_assert(!before || !mode || !converted(p));
-	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert_uint_eq(converted(p), 1);
 	if (mode)
-		ck_assert_int_eq(syscall(SYS_get_mempolicy, &mode, NULL, 0UL, p, of_addr), 0);
-	ck_assert(!mode || mode == preferred);
+		ck_assert_int_eq(policy_of(p), mode);
+	child_has_policy(p, mode);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert_uint_eq(converted(p), 0);
+	ck_assert(!mode || (policy_of(p) == mode && policy_of(p + LEN - PAGE) == mode));
+	ck_assert(fix_filled(p, LEN, 2));
+}
+
+/* Left as it is. */
+static void half_policy(struct fix *f)
+{
+	const unsigned long node = 1;
+	unsigned char *p = fix_pages(LEN, 2);
+
+	if (syscall(SYS_mbind, p, LEN / 2, 1 /* preferred */, &node, 8 * sizeof(node), 0))
+		return;
+	ck_assert_int_eq(ibv_dereg_mr(fix_reg(f, p, LEN)), 0);
+	ck_assert(policy_of(p) == 1 && policy_of(p + LEN / 2) == 0);
 	ck_assert(fix_filled(p, LEN, 2));
 }
 
@@ -309,6 +345,7 @@ START_TEST(numa_policy)
 	fix_open(&f);
 	policy(&f, true);
 	policy(&f, false);
+	half_policy(&f);
 	fix_close(&f);
 }
 END_TEST
