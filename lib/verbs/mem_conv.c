@@ -35,16 +35,12 @@ static struct vma_reader reader; /* of one function at a time, under the lock: t
 
 /* ---- may we? ---------------------------------------------------------------------- */
 
-/*
- * No page is locked into memory (the lock would be lost) or pinned (adapters and the kernel would go on with the old one), and what this
- * thread needs to work is elsewhere.
- */
+/* No page is pinned (adapters and the kernel would go on with the old one), and what this thread needs to work is elsewhere. */
 static bool pages_free(uintptr_t start, uintptr_t end)
 {
 	uintptr_t stack = (uintptr_t)__builtin_frame_address(0), tls = (uintptr_t)&errno;
 
-	return hold_status("\nVmLck:", 1) == 0 && hold_status("\nVmPin:", 0) == 0 && !(stack >= start && stack < end) &&
-	       !(tls >= start && tls < end);
+	return hold_status("\nVmPin:", 0) == 0 && !(stack >= start && stack < end) && !(tls >= start && tls < end);
 }
 
 /* Requests of these may be writing to our pages: the kernel holds on to the old ones. */

@@ -34,6 +34,7 @@ struct pages {
 	int fd, pagemap;
 	unsigned advice;         /* for what is mapped anew */
 	bool advised;            /* that is known */
+	bool locks;              /* some memory of the program is locked, and what it maps may be so at once */
 	size_t room;             /* for what must be copied */
 	bool lost;               /* some of it is in the file only, which cannot be mapped */
 	struct vma_reader *maps; /* but in a child */
@@ -200,7 +201,7 @@ static bool share_piece(void *arg)
 	size_t copied = 0, len;
 
 	if (to == w->start && !w->advised)
-		w->advised = vma_try(w->maps, to, w->end, &w->advice);
+		w->advised = !w->locks && vma_try(w->maps, to, w->end, &w->advice);
 	if (!w->advised || (to == w->start && !vma_policy_to_file(to, w->end - to, w->fd)))
 		return false;
 	while (to < w->end && to - w->at < EMPTY) {
@@ -234,6 +235,7 @@ uintptr_t pages_share(struct conv *c, uintptr_t end, size_t most)
 			   .fd = c->fd,
 			   .advice = c->advice,
 			   .advised = c->advised,
+			   .locks = hold_status("\nVmLck:", 1),
 			   .room = most,
 			   .maps = &reader,
 			   .turn = hold_turn() - 1 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vma_attr.c - what /proc/self/maps does not show of a mapping: advice of madvise(), userfaultfd, keys.
+ * vma_attr.c - what /proc/self/maps does not show of a mapping: advice of madvise(), userfaultfd, keys, mlock().
  *
  * A page that is mapped beside becomes part of a mapping that has the same of these: that takes microseconds.
  *

@@ -225,6 +225,27 @@ START_TEST(halves_late)
 }
 END_TEST
 
+/* One page of it is locked: left as it is, and other memory is not. */
+START_TEST(locked)
+{
+	unsigned char *p = fix_pages(LEN, 1), *q = fix_pages(LEN, 2);
+	struct ibv_mr *m, *n;
+	struct fix f;
+
+	fix_open(&f);
+	ck_assert_int_eq(mlock(p + LEN / 2, PAGE), 0);
+	m = fix_reg(&f, p, LEN);
+	n = fix_reg(&f, q, LEN);
+	ck_assert(!converted(p) && converted(q));
+	ck_assert_int_eq(mlock(q, PAGE), 0);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	ck_assert_int_eq(ibv_dereg_mr(n), 0);
+	ck_assert(has_flag(p + LEN / 2, "lo") && !has_flag(p, "lo") && has_flag(q, "lo"));
+	ck_assert(fix_filled(p, LEN, 1) && fix_filled(q, LEN, 2));
+	fix_close(&f);
+}
+END_TEST
+
 /* The child's are clean: that is nothing for pages of a file. */
 START_TEST(wipeonfork)
 {
@@ -379,5 +400,5 @@ END_TEST
 void api_attr(Suite *s)
 {
 	SUITE_ADD(s, protection, dontdump, dontfork, hugepage, nohugepage, sequential, in_disorder, halves, halves_late,
-		  wipeonfork, by_userfaultfd, numa_policy, keys);
+		  locked, wipeonfork, by_userfaultfd, numa_policy, keys);
 }
