@@ -271,8 +271,7 @@ static void cut_ud(struct hca *h, struct qp *qp, const struct swqe *w, struct bu
 
 	route_set(h, &b->route, av, false);
 	b->dqpn = w->wr.ud.dqpn & 0xffffff;
-	/* A controlled Q_Key (bit 31) in the WR means the QP's own. */
-	b->qkey = w->wr.ud.qkey & 0x80000000u ? qp->attr.qkey : w->wr.ud.qkey;
+	b->qkey = w->wr.ud.qkey & QKEY_PRIVILEGED ? qp->attr.qkey : w->wr.ud.qkey;
 }
 
 /*

@@ -169,6 +169,14 @@ static void walk_on(struct walk *w, uint64_t len)
 /* The owner of memory that is not there any more: what reaches for it fails with EBADF. */
 static const struct peer nobody = { .mem_fd = INT_MAX };
 
+void region_orphan(struct region *r)
+{
+	if (!r->peer)
+		return;
+	r->peer = &nobody;
+	r->map.len = 0;
+}
+
 static inline struct piece region_piece(const struct region *r, uint64_t addr, uint64_t len, bool dst)
 {
 	const struct mem_map *m = &r->map;

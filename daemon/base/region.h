@@ -42,6 +42,8 @@ int region_new_held(struct region **, uint64_t addr, uint64_t len, struct held *
 /* All addresses: zeros are read, what is written is dropped. */
 int region_new_null(struct region **);
 void region_free(struct region *);
+/* Of memory of a program, which has closed the context: none of it can be reached any more, and who tries has an error. */
+void region_orphan(struct region *);
 
 extern const struct mem_ops region_mem_ops; /* mem_host is not used */
 

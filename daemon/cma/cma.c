@@ -89,6 +89,8 @@ static int call_open(struct cma_call *c)
 		return EBUSY;
 	ch = calloc(1, sizeof(*ch));
 	err = ch ? bill_open(&ch->bill, c->who->uid, &cost) : ENOMEM;
+	if (!err)
+		err = getentropy(&ch->key, sizeof(ch->key)) ? EIO : 0;
 	if (!err && pipe2(ends, O_CLOEXEC))
 		err = errno;
 	if (err) {
@@ -104,6 +106,7 @@ static int call_open(struct cma_call *c)
 	link_init(&ch->ids);
 	*c->at = ch;
 	*c->fd = ends[0];
+	c->rep->open.key = ch->key;
 	cma_count.channels++;
 	return 0;
 }
@@ -265,13 +268,12 @@ static int call_join(struct cma_call *c)
 
 static int call_leave(struct cma_call *c) { return cma_leave(c->id, c->req->leave.group, &c->rep->gone.events); }
 
-/* From another channel of the same process; the cookie shows that it means this one. */
+/* From another channel of the same process, which knows its key: pids of other namespaces are all 0, and numbers can be guessed. */
 static int call_migrate(struct cma_call *c)
 {
 	struct cma_id *id = cma_id_get(c->req->id);
 
-	if (!id || id->request || id->ch->who.pid != c->who->pid || id->ch->who.uid != c->who->uid ||
-	    id->cookie != c->req->migrate.cookie)
+	if (!id || id->request || id->ch->who.uid != c->who->uid || id->ch->key != c->req->migrate.key)
 		return ENOENT;
 	c->rep->gone.events = id->told;
 	cma_id_move(id, c->ch);

@@ -66,6 +66,7 @@ struct cma_who {
 /* An event channel: one session. */
 struct cma_channel {
 	struct cma_who who;
+	uint64_t key; /* cmm_rep.open.key */
 	/*
 	 * One end of a pair: the other one is the program's, and readable while it has a token.  The library takes those that are
 	 * over, as the reply says how many (cmm_rep.over).  It is not done here: who reads a socket into memory that does not answer

@@ -272,7 +272,8 @@ static int destroy_job(struct job *j)
 		return ENOENT; /* as of the kernel, for what is to be destroyed */
 	if (o->kind == OBJ_QP)
 		qp_row_fill(&row, c->shard, o->ctx->dev->index, o->number);
-	err = obj_destroy(o);
+	/* As of the kernel, which an adapter does not ask. */
+	err = o->kind == OBJ_QP && ((struct ctx_qp *)o)->groups ? EBUSY : obj_destroy(o);
 	if (err == EBUSY && why_may_say(j->call->s))
 		busy_say(j->call, o);
 	if (err)

@@ -22,6 +22,7 @@
 #include "../shard/publish.h"
 #include "../shard/inbox.h"
 #include "../base/clock.h"
+#include "../base/rights.h"
 
 static uint32_t align_up(uint32_t n, uint32_t to) { return (n + to - 1) & ~(to - 1); }
 
@@ -285,6 +286,8 @@ int verb_srq_modify(struct call *call)
 	struct ctx_srq *srq = (struct ctx_srq *)obj_get(c, OBJ_SRQ, handle);
 	int err = 0;
 
+	if ((mask & 3) == 3 && req->srq_mod.limit > req->srq_mod.max_wr)
+		return EINVAL; /* and nothing has changed */
 	if ((mask & ~3u) || ((mask & 1) && (!req->srq_mod.max_wr || req->srq_mod.max_wr > RD_MAX_WR)) || !srq)
 		return EINVAL;
 	drain_srq(srq, clock_now()); /* what the program posted before it asked counts */
@@ -347,6 +350,9 @@ static int qp_change_as(struct ctx *c, struct ctx_qp *qp, const struct qp_attr *
 {
 	struct qp_attr attr = *to;
 
+	/* As of kernels since 6.4. */
+	if (mask & QPA_QKEY && attr.qkey & QKEY_PRIVILEGED && c->uid && c->uid != rights_owner())
+		return EPERM;
 	attr.access = limits_access(c->dev->profile, attr.access);
 	return qp_change(c, qp, &attr, mask);
 }

@@ -219,6 +219,8 @@ static void ctx_unlink(struct shard *s, void *arg)
 
 			if (heir) {
 				obj_del(o);
+				if (o->kind == OBJ_MR)
+					region_orphan(((struct ctx_mr *)o)->region);
 				if (!obj_add(heir, o, o->kind, o->number)) /* into the place that it had */
 					continue;
 				abort();

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 28u /* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 29u /* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
 #define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
@@ -254,6 +254,9 @@ enum qp_attr_bit { /* enum ibv_qp_attr_mask */
 		   QPA_DEST_QPN = 1 << 20,
 		   QPA_RATE_LIMIT = 1 << 25,
 };
+
+/* Of a Q_Key: in a work request it means the queue pair's own (protocol 4.11); a kernel gives such a one to the privileged only. */
+#define QKEY_PRIVILEGED 0x80000000u
 
 struct qp_attr {
 	struct av av;

@@ -153,7 +153,7 @@ struct cmm_req {
 		struct { uint64_t cookie; union cmm_addr addr;
 			 uint32_t flags; /* enum rdma_cm_mc_join_flags */ } join;
 		struct { uint32_t group; } leave;
-		struct { uint64_t cookie; /* the id's, as a proof */ } migrate;
+		struct { uint64_t key; /* rep.open.key of the channel that it is on, as a proof */ } migrate;
 		struct { uint64_t arg; uint32_t type; int32_t status; } put;
 	};
 };
@@ -180,6 +180,7 @@ struct cmm_rep {
 	uint32_t over;			/* bytes to be taken from the channel's descriptor, also with an error; none: it is not readable for nothing */
 	uint32_t rsv;
 	union {
+		struct { uint64_t key; /* of the channel: who knows it may take ids from it */ } open;
 		struct { uint32_t id; } create;
 		struct { uint32_t events; } gone;
 		struct cmm_info info;

@@ -38,6 +38,7 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 	c->conn.fd = fd_away(c->conn.fd, false);
 	err = conn_swap(&c->conn, &req, cmm_req_len(req.op), &rep, sizeof(rep), &c->ch.fd);
 	if (!err) {
+		c->key = rep.open.key;
 		c->users = 1;
 		return &c->ch;
 	}

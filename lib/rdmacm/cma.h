@@ -51,6 +51,7 @@ static inline int result(int err) { return err ? fail(err) : 0; }
 struct chan {
 	struct rdma_event_channel ch;
 	struct conn conn;
+	uint64_t key;   /* cmm_rep.open.key */
 	uint32_t users; /* atomic; the program, and its threads that wait for events */
 	bool destroyed; /* atomic */
 	bool more;      /* atomic; the last event said that there is another one */
@@ -102,7 +103,6 @@ struct cma_id {
 	struct cma_id *next;       /* of its bucket */
 	uint64_t cookie;           /* never used twice: an event after the id's end finds nothing */
 	uint32_t handle;           /* the daemon's */
-	bool cookie_told;          /* the daemon knows the cookie; not so for a request that is not accepted */
 	bool sync;                 /* every call waits; the channel is the id's own */
 	bool hasty;                /* it does not wait for a listener that comes later */
 	bool removed;              /* its DEVICE_REMOVAL was given */
@@ -178,5 +178,6 @@ void qp_to_err(struct cma_id *);
 int group_joined(struct cma_id *, struct group *, const uint8_t *mgid);
 /* All of them; the id is going. */
 void groups_leave(struct cma_id *);
+void groups_detach(struct cma_id *);
 
 #endif

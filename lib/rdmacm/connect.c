@@ -126,7 +126,6 @@ EXPORT int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *p)
 		qp_moved(id, IBV_QPS_RTS, err);
 	if (err)
 		return fail(err);
-	id->cookie_told = true;
 	if (is_ud(id)) { /* answered, and nothing more comes of it */
 		id_event_drop(id);
 		return 0;

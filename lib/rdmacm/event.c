@@ -208,6 +208,7 @@ static void on_join(struct cma_event *e, const struct cmm_event *m)
 	if (!e->group)
 		return;
 	e->event.param.ud.private_data = e->group->context;
+	e->group->handle = m->group;
 	err = m->status ? 0 : group_joined(e->owner, e->group, m->av.dgid);
 	if (err)
 		event_fail(e, RDMA_CM_EVENT_MULTICAST_ERROR, err);

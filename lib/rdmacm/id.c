@@ -295,7 +295,6 @@ int id_create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void 
 		return err;
 	}
 	id->handle = rep.create.id;
-	id->cookie_told = true;
 	*out = &id->id;
 	return 0;
 }
@@ -347,8 +346,8 @@ static int channel_change(struct cma_id *id, struct rdma_event_channel *to, uint
 	struct cmm_rep rep = { 0 };
 	int err;
 
-	req.migrate.cookie = id->cookie_told ? id->cookie : 0;
 	pthread_mutex_lock(&id->lock);
+	req.migrate.key = to_chan(id->id.channel)->key;
 	err = chan_call(to_chan(to), &req, &rep);
 	if (!err)
 		id->id.channel = to;

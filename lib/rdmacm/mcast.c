@@ -45,6 +45,19 @@ static void group_add(struct cma_id *id, struct group *g)
 	pthread_mutex_unlock(&id->lock);
 }
 
+/* Its event may be told by another thread before the call that joins is over: it may have been left, then. */
+static void group_named(struct cma_id *id, uint64_t cookie, uint32_t handle)
+{
+	struct group *g;
+
+	pthread_mutex_lock(&id->lock);
+	for (g = id->groups; g && g->cookie != cookie; g = g->next)
+		;
+	if (g)
+		g->handle = handle;
+	pthread_mutex_unlock(&id->lock);
+}
+
 /* Takes the group off the id (addr NULL: any one), so that no event of it is given any more. */
 static struct group *group_take(struct cma_id *id, const struct group *which, const struct sockaddr *addr)
 {
@@ -58,6 +71,18 @@ static struct group *group_take(struct cma_id *id, const struct group *which, co
 		*p = g->next;
 	pthread_mutex_unlock(&id->lock);
 	return g;
+}
+
+/* Else the QP is in use. */
+void groups_detach(struct cma_id *id)
+{
+	pthread_mutex_lock(&id->lock);
+	for (struct group *g = id->groups; g; g = g->next) {
+		if (g->attached && id->id.qp)
+			ibv_detach_mcast(id->id.qp, &g->mgid, 0);
+		g->attached = false;
+	}
+	pthread_mutex_unlock(&id->lock);
 }
 
 static int group_leave(struct cma_id *id, struct group *g, const char *verb)
@@ -113,7 +138,7 @@ static int join(struct cma_id *id, const struct sockaddr *addr, uint32_t flags, 
 		free(group_take(id, g, NULL));
 		return fail(err);
 	}
-	g->handle = rep.join.group;
+	group_named(id, req.join.cookie, rep.join.group);
 	return id_wait(id);
 }
 

@@ -228,6 +228,7 @@ EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_q
 
 EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 {
+	groups_detach(to_id(id));
 	if (id->qp)
 		ibv_destroy_qp(id->qp);
 	id->qp = NULL;

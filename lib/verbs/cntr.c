@@ -69,7 +69,7 @@ static int page_make(struct rd_ctx *c)
 
 	if (!p)
 		return ENOMEM;
-	err = conn_call(&c->conn, &req, &rep, -1, &fd, 1);
+	err = ctx_call_fd(c, &req, &rep, &fd, MSG_DM_FREE);
 	if (!err && !(p->v = ctx_map(fd, PAGE_LEN))) {
 		ctx_call_id(c, MSG_DM_FREE, rep.dm.handle);
 		err = ENOMEM;

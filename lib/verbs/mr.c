@@ -145,7 +145,7 @@ static int reg_do(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 			      mr->mr.length, mr->mr.addr);
 	if (mr->kind == MR_MEM && !maps)
 		map_reg_lazy(&mr->range, mr->mr.addr, mr->mr.length);
-	req.mr.pd = mr->mr.pd->handle;
+	req.mr.pd = mr->pd;
 	req.mr.access = mr->access;
 	req.mr.addr = (uintptr_t)mr->mr.addr;
 	req.mr.len = mr->mr.length;
@@ -189,6 +189,7 @@ struct ibv_mr *mr_make(struct ibv_pd *pd, void *addr, size_t len, uint64_t iova,
 	if (!mr)
 		return err_null(ENOMEM);
 	mr->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr, .length = len };
+	mr->pd = pd->handle;
 	mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
 	mr->access = access & ACCESS_KNOWN;
 	err = mr_reg(mr, MSG_MR_REG, src);
@@ -256,6 +257,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibmr)
 static int rereg_prepare(struct rd_mr *now, int flags, struct ibv_pd *pd, void *addr, size_t length,
 			 unsigned int access)
 {
+	const bool was_zero = now->access & IBV_ACCESS_ZERO_BASED;
 	int err;
 
 	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
@@ -269,13 +271,19 @@ static int rereg_prepare(struct rd_mr *now, int flags, struct ibv_pd *pd, void *
 			return err;
 		now->access = access & ACCESS_KNOWN;
 	}
-	if (flags & IBV_REREG_MR_CHANGE_PD)
+	if (flags & IBV_REREG_MR_CHANGE_PD) {
 		now->mr.pd = pd;
+		now->pd = pd->handle;
+	}
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		now->mr.addr = addr;
 		now->mr.length = length;
-		now->iova = (uintptr_t)addr;
 	}
+	/* Rule 6.1; one of another base keeps that as long as its memory is the same. */
+	if (now->access & IBV_ACCESS_ZERO_BASED)
+		now->iova = 0;
+	else if (was_zero || flags & IBV_REREG_MR_CHANGE_TRANSLATION)
+		now->iova = (uintptr_t)now->mr.addr;
 	return 0;
 }
 
@@ -290,6 +298,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void 
 		now->mr = mr->mr;
 		now->iova = mr->iova;
 		now->access = mr->access;
+		now->pd = mr->pd;
 		err = mr->kind != MR_MEM || !mr->listed
 			      ? EOPNOTSUPP
 			      : rereg_prepare(now, flags, pd, addr, length, (unsigned int)access);
@@ -307,6 +316,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void 
 	mr->key = now->key;
 	mr->iova = now->iova;
 	mr->access = now->access;
+	mr->pd = now->pd;
 	map_move(&mr->range, &now->range);
 	mr_insert(c, mr);
 	free(now);

@@ -16,6 +16,7 @@ struct rd_mr {
 	uint32_t key; /* its lkey, whatever the program does to the public one */
 	uint32_t access;
 	uint32_t kind; /* enum msg_mr_kind */
+	uint32_t pd;   /* its handle: a parent domain, the public one, may be gone */
 	bool listed;   /* in the table by lkey */
 	struct map_range range;
 	struct rd_dmah *dmah; /* or NULL */

@@ -62,7 +62,7 @@ static int advice_range(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, con
 	mr = mr_find(c, s->lkey);
 	if (!mr || !(mr->access & IBV_ACCESS_ON_DEMAND))
 		err = ENOENT;
-	else if (mr->mr.pd->handle != pd->handle)
+	else if (mr->pd != pd->handle)
 		err = EPERM;
 	else if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(mr->access & IBV_ACCESS_LOCAL_WRITE))
 		err = EPERM;

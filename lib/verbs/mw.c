@@ -33,6 +33,7 @@ struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type)
 	*mw = (struct ibv_mw){
 		.context = pd->context, .pd = pd, .rkey = rep.obj.rkey, .handle = rep.obj.handle, .type = type
 	};
+	pd_object(pd, 1);
 	return mw;
 }
 
@@ -40,9 +41,11 @@ int mw_dealloc(struct ibv_mw *mw)
 {
 	int err = ctx_call_id(to_ctx(mw->context), MSG_MW_FREE, mw->handle);
 
-	if (!err)
-		keep_free(mw);
-	return err;
+	if (err)
+		return err;
+	pd_object(mw->pd, -1);
+	keep_free(mw);
+	return 0;
 }
 
 /* The new key is the one after; it is mw's from here on, and valid when the bind has completed. */
@@ -53,7 +56,7 @@ int mw_bind(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	struct send_wr *w;
 	int err;
 
-	if (mw->pd != ibqp->pd)
+	if (!pd_same(mw->pd, ibqp->pd))
 		return EPERM;
 	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED) /* rule 6.2 */
 		return EINVAL;

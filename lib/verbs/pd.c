@@ -38,6 +38,13 @@ static void user_add(uint32_t *users, int n) { __atomic_add_fetch(users, (uint32
 
 void pd_use(struct rd_pd *pd, int n) { user_add(&pd->users, n); }
 
+/* Of a PD the daemon knows them. */
+void pd_object(struct ibv_pd *pd, int n)
+{
+	if (pd && to_pd(pd)->base)
+		user_add(&to_pd(pd)->users, n);
+}
+
 static bool is_used(const uint32_t *users) { return __atomic_load_n(users, __ATOMIC_ACQUIRE); }
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *ibpd)

@@ -14,7 +14,7 @@ struct rd_td {
 struct rd_pd {
 	struct ibv_pd pd;
 	uint32_t
-		users; /* atomic; address handles; parent domains of a PD; objects in memory of a parent domain's allocator */
+		users; /* atomic; address handles; parent domains of a PD; what lies in a parent domain, or in memory of its allocator */
 	struct rd_pd *base; /* a parent domain's PD; NULL: this is none */
 	struct rd_td *td;   /* or NULL */
 	void *(*alloc)(struct ibv_pd *, void *, size_t, size_t, uint64_t);
@@ -24,7 +24,14 @@ struct rd_pd {
 
 static inline struct rd_pd *to_pd(struct ibv_pd *p) { return (struct rd_pd *)p; }
 
-void pd_use(struct rd_pd *, int n); /* n more address handles */
+/* Of two contexts, or of two PDs?  A parent domain is the PD that it names. */
+static inline bool pd_same(const struct ibv_pd *a, const struct ibv_pd *b)
+{
+	return a->context == b->context && a->handle == b->handle;
+}
+
+void pd_use(struct rd_pd *, int n);     /* n more address handles */
+void pd_object(struct ibv_pd *, int n); /* n more objects that name it; NULL: none */
 
 /* The kind of object that memory is for, as an allocator is told. */
 enum res_type { RES_QP = 1, RES_CQ, RES_SRQ };

@@ -160,6 +160,7 @@ static uint32_t srq_room(struct rd_srq *s)
 		return room;
 	ring = ring_room(&s->ring);
 	if (room && !ring) {
+		ctx_ring(to_ctx(s->srq.context), s->bell); /* ctx_note() let it sleep */
 		ctx_turn(to_ctx(s->srq.context));
 		ring = ring_room(&s->ring);
 	}

@@ -125,6 +125,7 @@ static void qp_init(struct rd_qp *qp, struct ibv_context *context, const struct 
 	qp->qp.context = context;
 	qp->qp.qp_context = a->qp_context;
 	qp->qp.pd = target ? NULL : a->pd;
+	pd_object(qp->qp.pd, 1);
 	qp->qp.send_cq = target ? NULL : a->send_cq;
 	qp->qp.recv_cq = a->qp_type == IBV_QPT_XRC_SEND || target ? NULL : a->recv_cq;
 	qp->qp.srq = a->qp_type == IBV_QPT_XRC_SEND || target ? NULL : a->srq;
@@ -173,6 +174,7 @@ static void qp_free(struct rd_qp *qp)
 	raw_close(qp);
 	steer_end(qp);
 	slab_done(qp->ctx, &qp->mem);
+	pd_object(qp->qp.pd, -1);
 	pthread_mutex_destroy(&qp->sq_lock);
 	pthread_mutex_destroy(&qp->rq_lock);
 	pthread_cond_destroy(&qp->qp.cond);
@@ -227,7 +229,7 @@ struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a
 	err = profile_check(c, a);
 	if (err)
 		return err_null(err);
-	qp = pd_calloc(a->pd, sizeof(*qp), RES_QP, &mem);
+	qp = pd_calloc(a->comp_mask & IBV_QP_INIT_ATTR_PD ? a->pd : NULL, sizeof(*qp), RES_QP, &mem);
 	if (!qp)
 		return NULL;
 	qp->mem_pd = mem;

@@ -135,7 +135,8 @@ int slab_call(struct rd_ctx *c, struct msg_req *req, struct msg_rep *rep, int se
 	int fd, err;
 
 	*piece = (struct piece){ 0 };
-	if (!conn_mine(&c->conn)) /* a forked child: the lock may be held for ever */
+	if (ctx_inherited(
+		    c)) /* the lock may be held for ever; a child that has joined for device memory has no queues */
 		return EIO;
 	pthread_mutex_lock(&c->slab_turn);
 	err = conn_call_may(&c->conn, req, rep, send_fd, &fd);

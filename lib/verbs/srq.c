@@ -66,6 +66,7 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *i
 	s->srq.context = pd->context;
 	s->srq.srq_context = init->srq_context;
 	s->srq.pd = pd;
+	pd_object(pd, 1);
 	pthread_mutex_init(&s->srq.mutex, NULL);
 	pthread_cond_init(&s->srq.cond, NULL);
 	pthread_mutex_init(&s->lock, NULL);
@@ -167,6 +168,7 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 	pthread_mutex_unlock(&srq->mutex);
 	unacked_end(&u);
 	slab_done(c, &s->mem);
+	pd_object(srq->pd, -1);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&srq->cond);
 	pthread_mutex_destroy(&srq->mutex);

@@ -81,12 +81,10 @@ int wr_tso(struct rd_qp *qp, struct send_wr *w, const void *hdr, uint16_t len, u
 
 void wr_ud(const struct rd_qp *qp, struct send_wr *w, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-	const struct ibv_pd *pd = qp->qp.pd;
-
 	w->ud.dqpn = qpn & 0xffffff;
 	w->ud.qkey = qkey;
 	w->ud.av = to_ah(ah)->av;
-	if (ah->context != pd->context || ah->pd->handle != pd->handle)
+	if (!pd_same(ah->pd, qp->qp.pd))
 		w->ud.av.sgid_index = AV_OTHER_PD;
 }
 

@@ -13,6 +13,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+/* By one who has a right on it, which O_PATH needs none for. */
+static bool is_open(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && !(flags & O_PATH);
+}
+
 struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_attr *a)
 {
 	const uint32_t need = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
@@ -30,7 +38,7 @@ struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_att
 		return err_null(ENOMEM);
 	req.xrcd.shared = a->fd != -1;
 	req.xrcd.oflags = (uint32_t)a->oflags;
-	err = a->fd != -1 && fcntl(a->fd, F_GETFD) < 0 ? EBADF : 0;
+	err = a->fd != -1 && !is_open(a->fd) ? EBADF : 0;
 	if (!err)
 		err = conn_call(&to_ctx(context)->conn, &req, &rep, a->fd, NULL, 0);
 	if (err) {

@@ -228,6 +228,7 @@ void chan_open(struct chan *c, const struct host *h)
 	exchange(c->fd, &req, cmm_req_len(req.op), &rep, sizeof(rep), &c->event);
 	ck_assert_int_eq(rep.err, 0);
 	ck_assert_int_ge(c->event, 0);
+	c->key = rep.open.key;
 }
 
 void chan_close(struct chan *c)

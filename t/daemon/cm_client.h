@@ -33,6 +33,7 @@ int verbs_call(int fd, struct msg_req *, struct msg_rep *);
 struct chan {
 	int fd;    /* the connection */
 	int event; /* rdma_event_channel.fd */
+	uint64_t key;
 };
 
 void chan_open(struct chan *, const struct host *);

@@ -263,7 +263,7 @@ END_TEST
 /* Events go where their id goes, and only theirs; a destroyed id has none. */
 START_TEST(migrate)
 {
-	struct cmm_req req = { .op = CMM_MIGRATE, .migrate.cookie = 5 };
+	struct cmm_req req = { .op = CMM_MIGRATE };
 	struct chan other;
 	struct cmm_rep rep;
 	uint32_t a, b;
@@ -278,9 +278,9 @@ START_TEST(migrate)
 		ck_assert_int_eq(chan_call(&c, &ask, NULL), 0);
 	}
 	req.id = b;
-	req.migrate.cookie = 4;
+	req.migrate.key = other.key; /* not of the one that it is on */
 	ck_assert_int_eq(chan_call(&other, &req, NULL), ENOENT);
-	req.migrate.cookie = 5;
+	req.migrate.key = c.key;
 	ck_assert_int_eq(chan_call(&other, &req, &rep), 0);
 	ck_assert_uint_eq(rep.gone.events, 0);
 	ck_assert_uint_eq(chan_event(&c, RDMA_CM_EVENT_ADDR_RESOLVED, 0).id, a);
@@ -401,6 +401,7 @@ static union cmm_addr draw_addr(void)
 
 #define SEEN 24u
 static uint32_t seen[SEEN]; /* ids made last */
+static uint64_t other_key;
 
 /*
  * Any request with any content, on two channels; what it means is the daemon's to judge.  Groups stay on this
@@ -442,7 +443,7 @@ static void draw_request(struct cmm_req *r)
 		break;
 	case CMM_LEAVE: r->leave.group = draw(10); break;
 	case CMM_INIT_QP_ATTR: r->qp.state = draw(8); break;
-	case CMM_MIGRATE: r->migrate.cookie = 1 + draw(2); break;
+	case CMM_MIGRATE: r->migrate.key = draw(2) ? c.key : other_key; break;
 	case CMM_PUT_EVENT: r->put.type = 15 + draw(5); break;
 	}
 }
@@ -458,6 +459,7 @@ START_TEST(anything)
 	begin();
 	for (unsigned round = 0; round < 60; round++) {
 		chan_open(&other, &host);
+		other_key = other.key;
 		for (unsigned i = 0; i < 2000; i++) {
 			draw_request(&req);
 			if (req.op == CMM_OPEN || chan_call(draw(2) ? &c : &other, &req, &rep))

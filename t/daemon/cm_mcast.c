@@ -20,6 +20,8 @@
 #define GRH 40u
 
 struct end {
+	union ibv_gid mgid;
+	bool attached; /* its QP, to mgid */
 	struct chan c;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
@@ -76,14 +78,13 @@ static void end_open(struct end *e, const struct host *h, unsigned index, unsign
 {
 	struct cmm_req join = { .op = CMM_JOIN, .join = { .addr = addr_text(group(n), 0), .flags = flags } };
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD, .cap = { N, N, 1, 1, 0 } };
-	union ibv_gid mgid;
 
 	chan_open(&e->c, h);
 	join.id = id_new(&e->c, RDMA_PS_UDP, 1);
 	ck_assert_int_eq(id_bind(&e->c, join.id, addr(index, 0)), 0);
 	ck_assert_int_eq(chan_call(&e->c, &join, NULL), 0);
 	e->joined = chan_event(&e->c, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
-	memcpy(mgid.raw, e->joined.av.dgid, 16);
+	memcpy(e->mgid.raw, e->joined.av.dgid, 16);
 	e->ctx = device(h, index);
 	e->pd = ibv_alloc_pd(e->ctx);
 	e->cq = init.recv_cq = ibv_create_cq(e->ctx, N, NULL, NULL, 0);
@@ -92,8 +93,9 @@ static void end_open(struct end *e, const struct host *h, unsigned index, unsign
 	e->qp = ibv_create_qp(e->pd, &init);
 	ck_assert(e->pd && e->cq && e->send_cq && e->mr && e->qp);
 	to_rts(e->qp);
-	if (!flags)
-		ck_assert_int_eq(ibv_attach_mcast(e->qp, &mgid, 0), 0);
+	e->attached = !flags;
+	if (e->attached)
+		ck_assert_int_eq(ibv_attach_mcast(e->qp, &e->mgid, 0), 0);
 	for (unsigned i = 0; i < N; i++) {
 		struct ibv_sge sge = { (uintptr_t)e->buf[i], sizeof(e->buf[i]), e->mr->lkey };
 		struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
@@ -162,6 +164,8 @@ static void end_send(struct end *e)
 
 static void end_close(struct end *e)
 {
+	if (e->attached)
+		ck_assert_int_eq(ibv_detach_mcast(e->qp, &e->mgid, 0), 0);
 	ck_assert_int_eq(ibv_destroy_qp(e->qp), 0);
 	ck_assert_int_eq(ibv_dereg_mr(e->mr), 0);
 	ck_assert_int_eq(ibv_destroy_cq(e->cq), 0);

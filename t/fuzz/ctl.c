@@ -134,6 +134,7 @@ int region_new_null(struct region **r)
 }
 
 void region_free(struct region *r) { free(r); }
+void region_orphan(struct region *) {}
 
 static uint8_t *bytes_of(const struct span *s, uint64_t off)
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * names.c - peers know a connection by its queue pair: a user who names another one's, in a request or in a reply, is refused, and
- * that one's connection goes on.
+ * names.c - what a user names is his.  Peers know a connection by its queue pair: one who names another one's, in a request or in a
+ * reply, is refused, and that one's connection goes on.  A file that he may not open names no XRC domain, and the privileged Q_Keys,
+ * by which peers know their CM, are not his.
  */
 #include "t/suite.h"
 
 #include "stage.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -191,6 +193,38 @@ static void attack(void *)
 	close(s);
 }
 
+static void greedy(void *)
+{
+	struct msg_req key = { .op = MSG_QP_MODIFY };
+	struct msg_req domain = { .op = MSG_XRCD_OPEN, .xrcd = { .shared = 1, .oflags = O_CREAT } };
+	int fds[CALL_FDS], fd = open("/etc/shadow", O_PATH | O_CLOEXEC);
+	static struct cx cx;
+	struct msg_rep rep;
+
+	cx_open_type(&cx, QPT_UD);
+	key.qp_mod.qpn = cx.qpn;
+	key.qp_mod.mask = QPA_STATE | QPA_PORT | QPA_PKEY_INDEX | QPA_QKEY;
+	key.qp_mod.attr = (struct qp_attr){ .state = QPS_INIT, .port = 1, .qkey = QKEY_PRIVILEGED | 0x10000 };
+	ck_assert_int_eq(call(cx.fd, &key, &rep, NULL), EPERM);
+	key.qp_mod.attr.qkey = 0x10000;
+	ck_assert_int_eq(call(cx.fd, &key, &rep, NULL), 0);
+	ck_assert_int_ge(fd, 0);
+	ck_assert(say(cx.fd, &domain, msg_req_len(domain.op), &fd, 1, 0));
+	ck_assert(hear(cx.fd, &rep, fds));
+	ck_assert_int_eq(rep.err, EBADF);
+	close(fd);
+	cx_close(&cx);
+}
+
+START_TEST(not_his)
+{
+	stage_open(NULL);
+	part_end(part_begin(UID_ATTACKER, greedy, NULL));
+	stage_goes_on(20);
+	stage_close();
+}
+END_TEST
+
 START_TEST(foreign_qp)
 {
 	pid_t v, o, a;
@@ -211,4 +245,4 @@ START_TEST(foreign_qp)
 }
 END_TEST
 
-STAGE_MAIN("hostile: names", foreign_qp)
+STAGE_MAIN("hostile: names", foreign_qp, not_his)

@@ -152,6 +152,8 @@ START_TEST(group) /* conf: rule 7.12 */
 	for (int i = 0; i < 3; i++) {
 		struct ibv_wc wc;
 
+		/* In use as long as it is in a group, from which rdma_destroy_qp() takes it. */
+		ck_assert_int_eq(i == 0 ? ibv_destroy_qp(m[i].id->qp) : EBUSY, EBUSY);
 		if (i == 1)
 			ck_assert_int_eq(ibv_poll_cq(m[1].id->recv_cq, 1, &wc), 0);
 		ok(rdma_dereg_mr(m[i].mr));

@@ -13,7 +13,7 @@ import yaml
 
 META = {"name", "namespace", "labels"}
 TOP = {"apiVersion", "kind", "metadata", "spec"}
-POD = {"hostNetwork", "terminationGracePeriodSeconds", "tolerations", "containers", "volumes", "priorityClassName", "restartPolicy"}
+POD = {"hostNetwork", "hostPID", "terminationGracePeriodSeconds", "tolerations", "containers", "volumes", "priorityClassName", "restartPolicy"}
 CONTAINER = {"name", "image", "imagePullPolicy", "command", "args", "env", "securityContext", "readinessProbe", "volumeMounts", "resources"}
 SECURITY = {"runAsUser", "allowPrivilegeEscalation", "capabilities", "privileged"}
 PATH = {"path", "mountPath", "type", "readOnly"}

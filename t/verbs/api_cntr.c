@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -341,4 +342,39 @@ START_TEST(child_cntr)
 }
 END_TEST
 
-void api_cntr(Suite *s) { SUITE_ADD(s, numbers, counts_rc, counts_uc, behind_data, attach_wrong, child_cntr); }
+/* Without a descriptor for it there is none, and nothing is left in the daemon. */
+START_TEST(no_descriptor)
+{
+	struct ibv_alloc_dm_attr all = { 0 };
+	struct ibv_device_attr_ex attr;
+	struct rlimit old, few;
+	struct ibv_dm *dm;
+	struct fix f;
+	int fd;
+
+	cntr_open(&f);
+	ck_assert_int_eq(ibv_query_device_ex(f.ctx, NULL, &attr), 0);
+	all.length = attr.max_dm_size;
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = old;
+	fd = dup(0);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	few.rlim_cur = (rlim_t)fd;
+	for (unsigned i = 0; i < 100; i++) {
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+		ck_assert_ptr_eq(cntr_create(f.ctx, &(struct newer_cntr_attr){ 0 }), NULL);
+		ck_assert_int_eq(errno, EMFILE);
+	}
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+	dm = ibv_alloc_dm(f.ctx, &all);
+	ck_assert(dm != NULL);
+	ck_assert_int_eq(ibv_free_dm(dm), 0);
+	fix_close(&f);
+}
+END_TEST
+
+void api_cntr(Suite *s)
+{
+	SUITE_ADD(s, numbers, counts_rc, counts_uc, behind_data, attach_wrong, child_cntr, no_descriptor);
+}

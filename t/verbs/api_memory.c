@@ -336,6 +336,32 @@ START_TEST(dm_export_unknown)
 }
 END_TEST
 
+/* A region that counts from 0 does so with other memory, too; another one counts from its address when it no longer does. */
+START_TEST(rereg_zero_based) /* conf: rule 6.1 */
+{
+	unsigned char *p = fix_blank(LEN), *q = fix_blank(LEN);
+	struct ibv_mr *m;
+	struct scene s;
+
+	scene_open(&s);
+	m = ibv_reg_mr(s.f.pd, p, LEN, RIGHTS | IBV_ACCESS_ZERO_BASED);
+	ck_assert(m != NULL);
+	fix_fill(s.f.buf, BUF_LEN, 1);
+	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, s.f.mr->lkey, (uintptr_t)s.f.buf, 64, m->rkey, 8), 0);
+	ck_assert_int_eq(memcmp(p + 8, s.f.buf, 64), 0);
+	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, q, LEN, 0), 0);
+	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, s.f.mr->lkey, (uintptr_t)s.f.buf, 64, m->rkey, 8), 0);
+	ck_assert_int_eq(memcmp(q + 8, s.f.buf, 64), 0);
+	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, RIGHTS), 0);
+	ck_assert_int_eq(op(&s, IBV_WR_RDMA_WRITE, s.f.mr->lkey, (uintptr_t)s.f.buf, 64, m->rkey, (uintptr_t)q), 0);
+	ck_assert_int_eq(memcmp(q, s.f.buf, 64), 0);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	munmap(p, LEN);
+	munmap(q, LEN);
+	scene_close(&s);
+}
+END_TEST
+
 /* Other bytes, another PD, other rights under the same keys. */
 START_TEST(rereg)
 {
@@ -424,5 +450,6 @@ END_TEST
 
 void api_memory(Suite *s)
 {
-	SUITE_ADD(s, null_mr, on_demand, advice, device_memory, dmabuf, dm_export, dm_export_unknown, rereg, read_only);
+	SUITE_ADD(s, null_mr, on_demand, advice, device_memory, dmabuf, dm_export, dm_export_unknown, rereg,
+		  rereg_zero_based, read_only);
 }

@@ -221,6 +221,7 @@ static void group_reached(struct fix *f, struct ibv_qp *qp[2], uint8_t row, unio
 	for (int i = 0; i < 2; i++) {
 		recv.wr_id = (uint64_t)i;
 		ck_assert_int_eq(ibv_attach_mcast(qp[i], &group, 0), 0);
+		ck_assert_int_eq(ibv_destroy_qp(qp[i]), EBUSY);
 		ck_assert_int_eq(ibv_post_recv(qp[i], &recv, &bad_recv), 0);
 	}
 	send.wr.ud.ah = ibv_create_ah(f->pd, &to);
@@ -236,6 +237,8 @@ static void group_reached(struct fix *f, struct ibv_qp *qp[2], uint8_t row, unio
 	}
 	ck_assert_int_eq(ibv_poll_cq(f->cq, 1, &wc), 0);
 	ck_assert_int_eq(ibv_destroy_ah(send.wr.ud.ah), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ibv_detach_mcast(qp[i], &group, 0), 0);
 }
 
 /*

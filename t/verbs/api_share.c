@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
@@ -113,6 +114,53 @@ START_TEST(parent_domain)
 }
 END_TEST
 /* clang-format on */
+
+/* All that lies in a parent domain names it, but a region, which only says whose it was; windows of the PD fit its queue pairs. */
+START_TEST(parent_in_use)
+{
+	struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_parent_domain_init_attr init = { 0 };
+	struct ibv_mw_bind bind = { .bind_info = { .length = 64, .mw_access_flags = IBV_ACCESS_REMOTE_READ } };
+	struct ibv_pd *pd, *parent;
+	struct ibv_qp *a, *b;
+	struct ibv_srq *srq;
+	struct ibv_mr *mr;
+	struct ibv_mw *mw;
+	struct fix f;
+
+	fix_open(&f);
+	pd = init.pd = f.pd;
+	parent = ibv_alloc_parent_domain(f.ctx, &init);
+	ck_assert(parent != NULL);
+	f.pd = parent;
+	a = fix_qp(&f, IBV_QPT_RC, 4, NULL);
+	b = fix_qp(&f, IBV_QPT_RC, 4, NULL);
+	fix_connect(&f, a, b);
+	mr = ibv_reg_mr(pd, f.buf, 4096, RIGHTS | IBV_ACCESS_MW_BIND);
+	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+	ck_assert(mr && mw);
+	bind.bind_info.mr = mr;
+	bind.bind_info.addr = (uintptr_t)f.buf;
+	ck_assert_int_eq(ibv_bind_mw(a, mw, &bind), 0);
+	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	mr = ibv_reg_mr(parent, f.buf, 4096, RIGHTS);
+	ck_assert(mr != NULL);
+	ck_assert_int_eq(ibv_dealloc_pd(parent), EBUSY);
+	fix_pair_end(a, b);
+	srq = ibv_create_srq(parent, &srq_init);
+	ck_assert_int_eq(ibv_dealloc_pd(parent), EBUSY);
+	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+	mw = ibv_alloc_mw(parent, IBV_MW_TYPE_1);
+	ck_assert_int_eq(ibv_dealloc_pd(parent), EBUSY);
+	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(parent), 0);
+	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
+	ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+	f.pd = pd;
+	fix_close(&f);
+}
+END_TEST
 
 /* ---- import ------------------------------------------------------------------------------ */
 
@@ -268,6 +316,97 @@ START_TEST(import)
 }
 END_TEST
 
+/* The daemon has heard of it: a WRITE from sge to that address fails. */
+static void out_of_reach(struct fix *f, struct ibv_sge sge, uint64_t addr, uint32_t rkey)
+{
+	struct ibv_qp *a = fix_qp(f, IBV_QPT_RC, 4, NULL), *b = fix_qp(f, IBV_QPT_RC, 4, NULL);
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge,
+					.num_sge = 1,
+					.opcode = IBV_WR_RDMA_WRITE,
+					.send_flags = IBV_SEND_SIGNALED,
+					.wr.rdma = { addr, rkey } };
+	const time_t end = time(NULL) + PATIENCE_S;
+
+	fix_connect(f, a, b);
+	do {
+		ck_assert_int_eq(ibv_post_send(a, &wr, &bad), 0);
+		ck_assert(time(NULL) < end);
+	} while (fix_wait(f->cq).status == IBV_WC_SUCCESS);
+	fix_pair_end(a, b);
+}
+
+/*
+ * A region of a context that was closed, in another one of its family: an error for who uses it, at either end, and nothing is
+ * written, also if the daemon has it mapped.
+ */
+#define CASES 6
+START_TEST(left)
+{
+	static const struct {
+		enum ibv_wr_opcode op;
+		bool local; /* it is that of the sender, or the receiver's of a SEND */
+		enum ibv_wc_status status;
+	} t[CASES] = {
+		{ IBV_WR_RDMA_WRITE, true, IBV_WC_LOC_PROT_ERR }, { IBV_WR_RDMA_READ, true, IBV_WC_LOC_PROT_ERR },
+		{ IBV_WR_SEND, true, IBV_WC_LOC_PROT_ERR },       { IBV_WR_SEND, false, IBV_WC_REM_OP_ERR },
+		{ IBV_WR_RDMA_WRITE, false, IBV_WC_REM_OP_ERR },  { IBV_WR_RDMA_READ, false, IBV_WC_REM_OP_ERR },
+	};
+	const bool mapped = _i >= CASES;
+	const unsigned i = (unsigned)_i % CASES, len = mapped ? 1u << 20 : 512;
+	unsigned char *theirs = fix_blank(1 << 20);
+	struct ibv_send_wr *bad, wr = { .wr_id = 1, .num_sge = 1, .opcode = t[i].op, .send_flags = IBV_SEND_SIGNALED };
+	static struct ibv_pd *pd; /* closed with its context: no leak */
+	static struct ibv_mr *mr;
+	struct ibv_context *ctx;
+	struct ibv_recv_wr *rbad, rwr = { .wr_id = 2, .num_sge = 1 };
+	struct ibv_sge own, lost;
+	struct ibv_qp *a, *b;
+	struct ibv_wc wc;
+	uint32_t handle;
+	struct fix f = { 0 };
+
+	ctx = fix_device();
+	pd = ibv_alloc_pd(ctx);
+	mr = ibv_reg_mr(pd, theirs, len, RIGHTS);
+	ck_assert(pd && mr);
+	handle = pd->handle;
+	lost = (struct ibv_sge){ (uintptr_t)theirs, 400, mr->lkey };
+	f.ctx = ibv_import_device(dup(ctx->cmd_fd));
+	ck_assert(f.ctx != NULL);
+	ck_assert_int_eq(ibv_query_gid(f.ctx, 1, 0, &f.gid), 0);
+	f.pd = ibv_import_pd(f.ctx, handle);
+	f.cq = ibv_create_cq(f.ctx, 16, NULL, NULL, 0);
+	f.buf = fix_blank(BUF_LEN);
+	f.mr = ibv_reg_mr(f.pd, f.buf, BUF_LEN, RIGHTS);
+	ck_assert(f.pd && f.cq && f.mr);
+	own = (struct ibv_sge){ (uintptr_t)f.buf, 400, f.mr->lkey };
+	fix_fill(f.buf, 400, 3);
+	a = fix_qp(&f, IBV_QPT_RC, 4, NULL);
+	b = fix_qp(&f, IBV_QPT_RC, 4, NULL);
+	fix_connect(&f, a, b);
+	ck_assert_int_eq(ibv_close_device(ctx), 0);
+	out_of_reach(&f, (struct ibv_sge){ own.addr + 1000, 1, own.lkey }, lost.addr, lost.lkey);
+	rwr.sg_list = t[i].local ? &own : &lost;
+	ck_assert_int_eq(t[i].op == IBV_WR_SEND ? ibv_post_recv(b, &rwr, &rbad) : 0, 0);
+	wr.sg_list = t[i].local ? &lost : &own;
+	wr.wr.rdma.remote_addr = t[i].local ? own.addr : lost.addr;
+	wr.wr.rdma.rkey = t[i].local ? f.mr->rkey : lost.lkey;
+	ck_assert_int_eq(ibv_post_send(a, &wr, &bad), 0);
+	do
+		wc = fix_wait(f.cq);
+	while (wc.wr_id != 1);
+	ck_assert_int_eq(wc.status, t[i].status);
+	ck_assert(!theirs[0] && !theirs[399]);
+	fix_pair_end(a, b);
+	ck_assert_int_eq(ibv_dereg_mr(f.mr), 0);
+	ck_assert_int_eq(ibv_destroy_cq(f.cq), 0);
+	ibv_unimport_pd(f.pd);
+	ck_assert_int_eq(ibv_close_device(f.ctx), 0);
+	munmap(f.buf, BUF_LEN);
+	munmap(theirs, 1 << 20);
+}
+END_TEST
+
 /* A descriptor that is not a context's is refused; no family has another one's objects. */
 START_TEST(strangers)
 {
@@ -309,6 +448,7 @@ START_TEST(child_dm)
 		WANT(own && own->handle != dm->handle);
 		WANT(!ibv_reg_dm_mr(f.pd, own, 0, 64, IBV_ACCESS_ZERO_BASED) && errno == EIO);
 		WANT(!ibv_reg_mr(f.pd, f.buf, BUF_LEN, 0) && errno == EIO);
+		WANT(!ibv_create_cq(f.ctx, 4, NULL, NULL, 0) && errno == EIO);
 		WANT(!ibv_free_dm(own));
 		WANT(!ibv_free_dm(dm)); /* the copy in this process */
 		WANT(!ibv_dealloc_pd(f.pd));
@@ -321,4 +461,11 @@ START_TEST(child_dm)
 }
 END_TEST
 
-void api_share(Suite *s) { SUITE_ADD(s, parent_domain, import, strangers, child_dm); }
+void api_share(Suite *s)
+{
+	TCase *t = tcase_create("left");
+
+	SUITE_ADD(s, parent_domain, parent_in_use, import, strangers, child_dm);
+	tcase_add_loop_test(t, left, 0, 2 * CASES);
+	suite_add_tcase(s, t);
+}

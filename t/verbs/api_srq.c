@@ -2,6 +2,8 @@
 /* api_srq.c - shared receive queues: their length, and whose keys their receives name. */
 #include "fixture.h"
 
+#include <unistd.h>
+
 /* A queue that grows beyond its ring, and shrinks. */
 START_TEST(srq_resize)
 {
@@ -44,6 +46,54 @@ START_TEST(srq_resize)
 	ck_assert_int_eq(ibv_modify_srq(srq, &grow, IBV_SRQ_LIMIT), EINVAL); /* more than it holds */
 	ck_assert_int_eq(ibv_destroy_qp(a), 0);
 	ck_assert_int_eq(ibv_destroy_qp(b), 0);
+	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+	fix_close(&f);
+}
+END_TEST
+
+/* So, too, where the daemon sleeps meanwhile, as nothing is to be done for receives. */
+START_TEST(srq_grown)
+{
+	struct ibv_srq_init_attr si = { .attr = { .max_wr = 16, .max_sge = 1 } };
+	struct ibv_srq_attr grow = { .max_wr = 400 };
+	struct ibv_recv_wr *bad, wr = { 0 };
+	struct ibv_srq *srq;
+	struct fix f;
+
+	fix_open(&f);
+	for (unsigned ms = 0; ms < 16; ms++) {
+		srq = ibv_create_srq(f.pd, &si);
+		ck_assert(srq != NULL);
+		ck_assert_int_eq(ibv_modify_srq(srq, &grow, IBV_SRQ_MAX_WR), 0);
+		usleep(ms * 1000); /* then it most likely does, and in one of them for sure */
+		for (unsigned i = 0; i < grow.max_wr; i++)
+			ck_assert_int_eq(ibv_post_srq_recv(srq, &wr, &bad), 0);
+		ck_assert_int_eq(ibv_post_srq_recv(srq, &wr, &bad), ENOMEM);
+		ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+	}
+	fix_close(&f);
+}
+END_TEST
+
+/* Of two attributes one is wrong: neither is modified. */
+START_TEST(srq_both)
+{
+	struct ibv_srq_init_attr si = { .attr = { .max_wr = 16, .max_sge = 1 } };
+	struct ibv_srq_attr both = { .max_wr = 8, .srq_limit = 12 }, got;
+	const int mask = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT;
+	struct ibv_srq *srq;
+	struct fix f;
+
+	fix_open(&f);
+	srq = ibv_create_srq(f.pd, &si);
+	ck_assert(srq != NULL);
+	ck_assert_int_eq(ibv_modify_srq(srq, &both, mask), EINVAL);
+	ck_assert_int_eq(ibv_query_srq(srq, &got), 0);
+	ck_assert(got.max_wr == 16 && got.srq_limit == 0);
+	both.max_wr = 20;
+	ck_assert_int_eq(ibv_modify_srq(srq, &both, mask), 0);
+	ck_assert_int_eq(ibv_query_srq(srq, &got), 0);
+	ck_assert(got.max_wr == 20);
 	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
 	fix_close(&f);
 }
@@ -188,7 +238,7 @@ void api_srq(Suite *s)
 {
 	TCase *t = tcase_create("srq_of_another_pd");
 
-	SUITE_ADD(s, srq_resize, srq_full, srq_any_limit);
+	SUITE_ADD(s, srq_resize, srq_grown, srq_both, srq_full, srq_any_limit);
 	tcase_add_loop_test(t, srq_of_another_pd, 0, 4);
 	suite_add_tcase(s, t);
 }

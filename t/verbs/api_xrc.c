@@ -214,6 +214,34 @@ START_TEST(shared)
 }
 END_TEST
 
+/* A descriptor that needs no right on its file (O_PATH) opens no domain; the PD of a receiving QP may be anything. */
+START_TEST(no_right)
+{
+	struct ibv_qp_init_attr_ex qa;
+	struct ibv_xrcd *xrcd;
+	struct ibv_qp *qp;
+	struct fix f;
+	int fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+
+	fix_open(&f);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_ptr_eq(domain(f.ctx, fd, O_CREAT), NULL);
+	ck_assert_int_eq(errno, EBADF);
+	close(fd);
+	xrcd = domain(f.ctx, -1, O_CREAT);
+	ck_assert(xrcd != NULL);
+	memset(&qa, 0xa5, sizeof(qa));
+	qa.qp_type = IBV_QPT_XRC_RECV;
+	qa.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+	qa.xrcd = xrcd;
+	qp = ibv_create_qp_ex(f.ctx, &qa);
+	ck_assert(qp != NULL);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
+	fix_close(&f);
+}
+END_TEST
+
 /* Attributes that make no sense. */
 START_TEST(refused)
 {
@@ -238,4 +266,4 @@ START_TEST(refused)
 }
 END_TEST
 
-void api_xrc(Suite *s) { SUITE_ADD(s, alone, names, held, shared, refused); }
+void api_xrc(Suite *s) { SUITE_ADD(s, alone, names, held, shared, no_right, refused); }
