@@ -70,6 +70,8 @@ ssize_t rdmad_rs_sendfile(int fd, int file, off_t at, size_t len, int flags);
 int rdmad_rs_queued(int fd);
 /* A listener's clients need not wait for raccept() from now on; of those that are not beside a socket of TCP they never do.  -1: errno. */
 int rdmad_rs_early(int fd);
+/* Of a stream that was accepted: whether its client, of this host, connected to ::1, which is another address here.  -1: errno. */
+int rdmad_rs_local6(int fd);
 /* In the type of rsocket(), by librspreload: it is beside a socket of TCP.  The program does not see it, and whom it refuses goes by TCP. */
 enum { RDMAD_BESIDE_TCP = 1 << 28 };
 

@@ -134,6 +134,7 @@ struct rsock {
 	bool nonblock;
 	bool beside_tcp;       /* RDMAD_BESIDE_TCP */
 	bool localhost;        /* the program's word for where it is bound, or connects to */
+	bool to_local6;        /* it connects to ::1 */
 	bool rd_shut, wr_shut; /* by rshutdown() */
 	bool peer_shut;        /* the peer sends no more */
 	bool spilt; /* CLOSED: what was sent is lost, or what came: it did not end, or something was sent behind that */
@@ -208,6 +209,7 @@ struct rsock *rs_accept_queued(struct rsock *); /* one that is accepted, or NULL
 
 /* ---- names */
 bool rs_is_loopback(const struct sockaddr *);
+bool rs_is_local6(const struct sockaddr *);
 /* Of a call for localhost: is it, beside TCP, an address of loopback here, too? */
 bool rs_keeps_name(const struct rsock *, const struct sockaddr *here);
 

@@ -99,6 +99,7 @@ static int connect_start(struct rsock *rs, const struct sockaddr *addr)
 	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)(uintptr_t)addr, RS_RESOLVE_MS))
 		return errno;
 	rs->localhost = rs_is_loopback(addr);
+	rs->to_local6 = rs_is_local6(addr);
 	rs->state = RS_ADDR;
 	return rs->nonblock ? EINPROGRESS : 0;
 }

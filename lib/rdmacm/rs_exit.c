@@ -11,6 +11,13 @@
 
 enum { EXIT_MS = 10000, TAKEN_MS = 500, LOOK_NS = 100000 };
 
+static bool has_event(const struct rsock *rs)
+{
+	struct pollfd p = { .fd = rs->fd, .events = POLLIN };
+
+	return rs->state == RS_CONNECTED && ppoll(&p, 1, &(struct timespec){ 0 }, NULL) > 0;
+}
+
 /* Whether there is nothing left to do: the end is said, and has arrived with all that was before it. */
 static bool said(struct rsock *rs)
 {
@@ -19,7 +26,7 @@ static bool said(struct rsock *rs)
 	if (conn_gone(&to_chan(rs->ch)->conn))
 		return true;
 	rs_progress(rs);
-	if (rs->state == RS_ACCEPTING)
+	if (rs->state == RS_ACCEPTING || has_event(rs)) /* the peer may have gone */
 		rs_events(rs);
 	if (!rs_sends(rs) || (l->l_onoff && l->l_linger <= 0))
 		return true;

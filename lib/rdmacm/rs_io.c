@@ -82,6 +82,8 @@ static struct rsock *io_lock(int fd)
 /* 0: it can be sent now. */
 static int send_ready(struct rsock *rs, int flags)
 {
+	bool looked = false;
+
 	look_sending(rs);
 	for (;;) {
 		int err;
@@ -97,9 +99,12 @@ static int send_ready(struct rsock *rs, int flags)
 			return err_or(rs, EPIPE);
 		if (rs->state < RS_ADDR)
 			return ENOTCONN;
+		if (!waits(rs, flags) && looked)
+			return EAGAIN;
 		if (!waits(rs, flags)) {
 			look(rs);
-			return rs_can_send(rs) ? 0 : EAGAIN;
+			looked = true;
+			continue;
 		}
 		err = rs_wait(rs);
 		if (err)
@@ -120,14 +125,16 @@ static ssize_t sendm(int fd, const struct msghdr *m, int flags)
 	return n;
 }
 
-/* Sent to a peer that has closed. */
-static bool spills(struct rsock *rs, int err)
+/* Sent to a peer that has closed: how many of so many bytes.  As much as a buffer takes, as a kernel's would. */
+static size_t spills(struct rsock *rs, int err, size_t len)
 {
+	const size_t room = rs->opts.sndbuf;
+
 	if (err != EPIPE || !rs_half(rs))
-		return false;
+		return 0;
 	rs->spilt = true;
 	rs_wake(rs);
-	return true;
+	return len < room ? len : room;
 }
 
 static ssize_t sent(struct rsock *rs, size_t done, int err)
@@ -154,12 +161,10 @@ static ssize_t sendv(int fd, const struct iovec *iov, int n, int flags)
 	}
 	while (done < len) {
 		err = send_ready(rs, flags);
-		if (err && spills(rs, err)) {
-			done = len;
-			err = 0;
-		}
-		if (err || done == len)
+		if (err) {
+			done += spills(rs, err, len - done);
 			break;
+		}
 		while (skip >= iov->iov_len) {
 			skip -= iov->iov_len;
 			iov++;
@@ -249,6 +254,8 @@ static ssize_t recvm(int fd, struct msghdr *m, int flags)
 /* 0: there are so many bytes, or the end. */
 static int recv_wait(struct rsock *rs, int flags, size_t want)
 {
+	bool looked = false;
+
 	for (;;) {
 		int err;
 
@@ -264,9 +271,12 @@ static int recv_wait(struct rsock *rs, int flags, size_t want)
 			return 0;
 		if (rs->state < RS_ADDR)
 			return ENOTCONN;
+		if (!waits(rs, flags) && looked)
+			return EAGAIN;
 		if (!waits(rs, flags)) {
 			look(rs);
-			return rs->link.recv.used || rs->peer_shut ? 0 : EAGAIN;
+			looked = true;
+			continue;
 		}
 		err = rs_wait(rs);
 		if (err)

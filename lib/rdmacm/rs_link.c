@@ -194,6 +194,7 @@ void rs_link_hello(const struct rsock *rs, struct rs_hello *h)
 		.version = RS_VERSION,
 		.flags = RS_FLAG_IOMAP | (htonl(1) == 1 ? RS_FLAG_NET : 0),
 		.credits = htons((uint16_t)rs->opts.rq_size),
+		.own = rs->to_local6 ? RS_OWN_LOCAL6 : 0,
 		.iomap_n = rs_scale(rs->opts.iomap_n),
 		.sgl = { htobe64((uintptr_t)l->mem), htonl(l->mr->rkey), htonl(RS_SGL_N) },
 		.buf = { htobe64((uintptr_t)l->recv.mem), htonl(l->mr->rkey), htonl(l->recv.size / 2) },

@@ -19,7 +19,7 @@
 static pthread_mutex_t svc_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t svc_cond = PTHREAD_COND_INITIALIZER;
 static pthread_mutex_t work_lock = PTHREAD_MUTEX_INITIALIZER; /* before svc_lock: the thread does not sleep */
-static struct rsock *svc_list;
+static struct rsock *svc_list, **svc_end = &svc_list; /* in the order in which they came: so connections are begun */
 static bool svc_runs;
 static int svc_kick = -1;
 static uint64_t svc_round; /* it has looked at the list anew */
@@ -53,7 +53,9 @@ static bool needed(const struct rsock *rs)
 /* Without those that need nothing any more: is one left? */
 static bool list_left(void)
 {
-	for (struct rsock **p = &svc_list, *rs; (rs = *p);) {
+	struct rsock **p = &svc_list, *rs;
+
+	while ((rs = *p)) {
 		if (needed(rs)) {
 			p = &rs->svc.next;
 			continue;
@@ -61,6 +63,7 @@ static bool list_left(void)
 		*p = rs->svc.next;
 		rs->svc.on = false;
 	}
+	svc_end = p;
 	return svc_list;
 }
 
@@ -220,6 +223,7 @@ static void fork_child(void)
 	svc_kick = -1;
 	svc_runs = false;
 	svc_list = NULL;
+	svc_end = &svc_list;
 	fork_after();
 }
 
@@ -236,8 +240,9 @@ int rs_svc_add(struct rsock *rs, int64_t due)
 	pthread_mutex_lock(&svc_lock);
 	__atomic_store_n(&rs->svc.due, due, __ATOMIC_RELAXED);
 	if (!rs->svc.on) {
-		rs->svc.next = svc_list;
-		svc_list = rs;
+		rs->svc.next = NULL;
+		*svc_end = rs;
+		svc_end = &rs->svc.next;
 		rs->svc.on = true;
 	}
 	if (!svc_runs)
@@ -259,6 +264,8 @@ void rs_svc_del(struct rsock *rs)
 		;
 	if (*p) {
 		*p = rs->svc.next;
+		if (!*p)
+			svc_end = p;
 		rs->svc.on = false;
 		seen = svc_round;
 		if (svc_runs)

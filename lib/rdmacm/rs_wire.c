@@ -37,6 +37,7 @@ bool rs_hello_parse(struct rs_peer *p, const void *data, size_t len)
 	if (h.version != RS_VERSION)
 		return false;
 	p->swap = little == ((h.flags & RS_FLAG_NET) != 0);
+	p->local6 = h.own & RS_OWN_LOCAL6;
 	p->credits = be16toh(h.credits);
 	p->iomap_n = h.flags & RS_FLAG_IOMAP ? rs_unscale(h.iomap_n) : 0;
 	p->sgl = rs_sge_swap(h.sgl, little);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 enum { RS_VERSION = 1, RS_FLAG_NET = 1, RS_FLAG_IOMAP = 2, RS_SGL_N = 2 };
+enum { RS_OWN_LOCAL6 = 1 }; /* of a REQ: its program connects to ::1 */
 
 enum rs_op {
 	RS_OP_DATA = 0,  /* bytes that were written */
@@ -44,7 +45,8 @@ struct rs_hello {
 	uint8_t version;
 	uint8_t flags;
 	uint16_t credits;
-	uint8_t reserved[3];
+	uint8_t own; /* reserved in rdma-core, which does not look at it: RS_OWN_LOCAL6 */
+	uint8_t reserved[2];
 	uint8_t iomap_n;   /* scaled */
 	struct rs_sge sgl; /* len: entries; the iomap is behind them */
 	struct rs_sge buf;
@@ -54,6 +56,7 @@ _Static_assert(sizeof(struct rs_hello) == 40, "as it is sent");
 /* Its contents, in host byte order. */
 struct rs_peer {
 	bool swap; /* its lists have the other order of bytes */
+	bool local6;
 	uint16_t credits;
 	uint32_t iomap_n;
 	struct rs_sge sgl, buf;

@@ -301,7 +301,7 @@ static int accept_rdma(struct conn *listen, struct sockaddr *addr, socklen_t *le
 	}
 	c->accepted = true;
 	c->nonblock = flags & SOCK_NONBLOCK;
-	c->local6 = listen->local6;
+	c->local6 = listen->local6 || rdmad_rs_local6(rfd) > 0;
 	name_local6(c, &from);
 	name_give(c->domain, &from, addr, len);
 	conn_standard(fd);
@@ -376,11 +376,11 @@ static int connect_ask(struct conn *c)
 {
 	int err = 0;
 	socklen_t len = sizeof(err);
-	struct pollfd p = { conn_rfd(c), POLLOUT, 0 };
+	struct pollfd p = { conn_rfd(c), POLLOUT | POLLRDHUP, 0 };
 
 	if (rs_poll(&p, 1, 0, NULL) <= 0)
 		return c->deadline > now_ms() ? EINPROGRESS : ETIMEDOUT;
-	if (!(p.revents & POLLERR))
+	if (!(p.revents & POLLERR) || p.revents & POLLRDHUP) /* it was there, and was reset: who reads hears of it */
 		return 0;
 	rgetsockopt(conn_rfd(c), SOL_SOCKET, SO_ERROR, &err, &len);
 	return err ? err : ECONNREFUSED;

@@ -96,6 +96,7 @@ int main(int argc, char **argv)
 	calls_fork(s);
 	calls_idle(s);
 	calls_listen(s);
+	calls_reset(s);
 	calls_signal(s);
 	return suite_run(s);
 }

@@ -38,6 +38,7 @@ void calls_file(Suite *);
 void calls_fork(Suite *);
 void calls_idle(Suite *);
 void calls_listen(Suite *);
+void calls_reset(Suite *);
 void calls_signal(Suite *);
 
 #endif
