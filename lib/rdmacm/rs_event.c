@@ -81,7 +81,11 @@ static void on_event(struct rsock *rs, const struct rdma_cm_event *e)
 	case RDMA_CM_EVENT_ROUTE_ERROR: err = status_err(e, EHOSTUNREACH); break;
 	case RDMA_CM_EVENT_UNREACHABLE: err = status_err(e, ETIMEDOUT); break;
 	case RDMA_CM_EVENT_REJECTED: err = ECONNREFUSED; break;
-	case RDMA_CM_EVENT_CONNECT_ERROR: err = status_err(e, ECONNRESET); break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		err = status_err(e, ECONNRESET);
+		if (rs->beside_tcp) /* the peer has accepted it, and gone: it is not to have it once more, by TCP */
+			rs_break(rs, ECONNRESET);
+		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		rs_progress(rs);                              /* what it sent before it went */
 		rs_break(rs, rs->peer_shut ? 0 : ECONNRESET); /* who closes says so first */
