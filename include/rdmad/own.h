@@ -70,6 +70,12 @@ ssize_t rdmad_rs_sendfile(int fd, int file, off_t at, size_t len, int flags);
 int rdmad_rs_queued(int fd);
 /* A listener's clients need not wait for raccept() from now on; of those that are not beside a socket of TCP they never do.  -1: errno. */
 int rdmad_rs_early(int fd);
+/*
+ * Whether a handler of the program's has run since the call that waits began, and what it makes of a call that may be restarted
+ * (SA_RESTART): told by librspreload, which knows.  Calls that may not, as poll(), end with either.
+ */
+enum rdmad_signal { RDMAD_SIGNAL_NONE, RDMAD_SIGNAL_RESTARTS, RDMAD_SIGNAL_ENDS };
+void rdmad_rs_signals(enum rdmad_signal (*ran)(void));
 /* Of a stream that was accepted: whether its client, of this host, connected to ::1, which is another address here.  -1: errno. */
 int rdmad_rs_local6(int fd);
 /* In the type of rsocket(), by librspreload: it is beside a socket of TCP.  The program does not see it, and whom it refuses goes by TCP. */

@@ -31,6 +31,7 @@ lib_rdmacm_librdmacm_la_SOURCES = \
 	lib/rdmacm/rs_local.c \
 	lib/rdmacm/rs_opt.c \
 	lib/rdmacm/rs_poll.c \
+	lib/rdmacm/rs_signal.c \
 	lib/rdmacm/rs_spin.c \
 	lib/rdmacm/rs_svc.c \
 	lib/rdmacm/rs_table.c \

@@ -9,7 +9,7 @@
  *	rs_table.c	descriptors
  *	rs_link.c	buffers, QP, messages (rs_wire.h)
  *	rs_grow.c	buffers that become larger
- *	rs_wake.c	the threads that sleep on the same socket;  rs_wait.c: sleeping;  rs_spin.c: before it
+ *	rs_wake.c	the threads that sleep on the same socket;  rs_wait.c: sleeping;  rs_spin.c: before it;  rs_signal.c
  *	rs_event.c	events of connections;  rs_conn.c: the calls that make and end them;  rs_exit.c: at exit()
  *	rs_accept.c	and those of a listener
  *	rs_io.c		data;  rs_iomap.c: data to where the peer says
@@ -26,6 +26,8 @@
 
 #include <poll.h>
 #include <rdma/rsocket.h>
+
+#include <rdmad/own.h>
 
 enum rs_state {
 	RS_NEW,
@@ -206,6 +208,11 @@ void rs_grow_end(struct rsock *);  /* the buffers are gone */
 /* ---- accepting: listens, and the thread does what the program does not come for */
 void rs_accept_begin(struct rsock *, int backlog);
 struct rsock *rs_accept_queued(struct rsock *); /* one that is accepted, or NULL */
+
+/* ---- signals */
+enum rdmad_signal rs_signal(void); /* as rdmad_rs_signals() has it */
+/* ppoll() with the mask that is; EINTR also where such a handler has run before it sleeps. */
+int rs_ppoll(struct pollfd *, nfds_t, const struct timespec *, enum rdmad_signal least);
 
 /* ---- names */
 bool rs_is_loopback(const struct sockaddr *);

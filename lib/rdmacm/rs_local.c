@@ -5,8 +5,6 @@
  */
 #include "rs.h"
 
-#include <rdmad/own.h>
-
 bool rs_is_local6(const struct sockaddr *addr)
 {
 	return addr->sa_family == AF_INET6 &&
@@ -25,17 +23,4 @@ bool rs_is_loopback(const struct sockaddr *addr)
 bool rs_keeps_name(const struct rsock *rs, const struct sockaddr *here)
 {
 	return !rs->beside_tcp || !rs->localhost || rs_is_loopback(here);
-}
-
-/* (Another host's word is not taken.) */
-EXPORT int rdmad_rs_local6(int fd)
-{
-	struct rsock *rs = rs_lock(fd);
-	int is;
-
-	if (!rs)
-		return -1;
-	is = rs->linked && rs->link.peer.local6 && rs_is_loopback(rdma_get_peer_addr(rs->id));
-	rs_unlock_put(rs);
-	return is;
 }

@@ -245,3 +245,16 @@ EXPORT int rgetsockname(int fd, struct sockaddr *addr, socklen_t *len)
 	rs_unlock_put(rs);
 	return result(err);
 }
+
+/* (Another host's word is not taken.) */
+EXPORT int rdmad_rs_local6(int fd)
+{
+	struct rsock *rs = rs_lock(fd);
+	int is;
+
+	if (!rs)
+		return -1;
+	is = rs->linked && rs->link.peer.local6 && rs_is_loopback(rdma_get_peer_addr(rs->id));
+	rs_unlock_put(rs);
+	return is;
+}

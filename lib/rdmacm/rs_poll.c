@@ -219,7 +219,7 @@ static int look_on(struct set *s, struct pollfd *fds)
 	if (n || !s->link)
 		return n;
 	rs_spin_begin(&spin);
-	for (unsigned i = 1; !n && rs_spin_again(&spin, s->link); i++) {
+	for (unsigned i = 1; !n && rs_signal() == RDMAD_SIGNAL_NONE && rs_spin_again(&spin, s->link); i++) {
 		n = look(s, fds);
 		if (!n && i % FILES_SPINS == 0 && files_ready(s, fds))
 			return look_all(s, fds, 0);
@@ -320,7 +320,7 @@ static int sleep_poll(struct set *s, struct pollfd *fds, const struct timespec *
 
 	pthread_cleanup_push(sleep_cancelled, &t);
 	pthread_setcancelstate(s->cancel, NULL);
-	n = ppoll(s->p, s->p_n, timeout, NULL);
+	n = s->masked ? ppoll(s->p, s->p_n, timeout, NULL) : rs_ppoll(s->p, s->p_n, timeout, RDMAD_SIGNAL_RESTARTS);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_cleanup_pop(0);
 	return n;
@@ -355,6 +355,8 @@ static int doze_or_sleep(struct set *s, struct pollfd *fds, int64_t until)
 	struct slot *t = &s->slots[0];
 	int err = ETIMEDOUT;
 
+	if (rs_signal() != RDMAD_SIGNAL_NONE)
+		return fail(EINTR);
 	if (s->n == 1 && s->link && !s->masked) {
 		pthread_mutex_lock(&t->rs->lock);
 		err = slot_ready(t, fds->events) ? 0 : rs_doze(t->rs, until < 0 ? INT64_MAX : until);

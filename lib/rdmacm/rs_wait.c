@@ -124,11 +124,11 @@ static bool news_come(struct rsock *rs)
 }
 
 /* 0, or an errno. */
-static int sleep_until(struct pollfd *p, int64_t until)
+static int sleep_until(struct pollfd *p, int64_t until, enum rdmad_signal least)
 {
 	int64_t left = until - rs_now_ns();
 	struct timespec t = { left / 1000000000, left % 1000000000 };
-	int n = left > 0 ? ppoll(p, RS_FDS, until == INT64_MAX ? NULL : &t, NULL) : 0, err = errno;
+	int n = left > 0 ? rs_ppoll(p, RS_FDS, until == INT64_MAX ? NULL : &t, least) : 0, err = errno;
 
 	if (n > 0)
 		return 0;
@@ -159,14 +159,14 @@ static void sleep_cancelled(void *arg)
 	rs_unlock_put(s->rs);
 }
 
-int rs_wait_until(struct rsock *rs, int64_t until)
+static int wait_until(struct rsock *rs, int64_t until, enum rdmad_signal least)
 {
 	struct sleep s = { .rs = rs, .cancel = rs->cancel };
 	bool news = news_come(rs);
 	int err;
 
 	rs->cancel = s.cancel; /* another thread may have had the lock meanwhile */
-	err = news ? 0 : rs_doze(rs, until);
+	err = news ? 0 : rs_signal() >= least ? EINTR : rs_doze(rs, until);
 	if (err != ETIMEDOUT)
 		return err;
 	s.n = rs_sleep_begin(rs, s.p, &s.gen);
@@ -175,16 +175,24 @@ int rs_wait_until(struct rsock *rs, int64_t until)
 	pthread_mutex_unlock(&rs->lock);
 	pthread_cleanup_push(sleep_cancelled, &s);
 	pthread_setcancelstate(s.cancel, NULL);
-	err = sleep_until(s.p, until);
+	err = sleep_until(s.p, until, least);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_cleanup_pop(0);
 	sleep_end(&s);
 	return err;
 }
 
+int rs_wait_until(struct rsock *rs, int64_t until) { return wait_until(rs, until, RDMAD_SIGNAL_ENDS + 1); }
+
 int rs_wait(struct rsock *rs)
 {
-	int err = rs_wait_until(rs, INT64_MAX);
+	int err = rs_signal() == RDMAD_SIGNAL_ENDS ? EINTR : wait_until(rs, INT64_MAX, RDMAD_SIGNAL_ENDS);
 
-	return err == EINTR && restart_after_signal() ? 0 : err;
+	if (err != EINTR)
+		return err;
+	switch (rs_signal()) {
+	case RDMAD_SIGNAL_NONE: return restart_after_signal() ? 0 : err;
+	case RDMAD_SIGNAL_RESTARTS: return 0;
+	default: return err;
+	}
 }

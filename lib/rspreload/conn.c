@@ -309,7 +309,7 @@ static int accept_rdma(struct conn *listen, struct sockaddr *addr, socklen_t *le
 }
 
 /* After a wait in vain; errno. */
-static bool goes_on(int limit_ms) { return errno == EINTR && !limit_ms && restart_after_signal(); }
+static bool goes_on(int limit_ms) { return errno == EINTR && !limit_ms && heed_restarts(); }
 
 static int accept_wait(int fd, struct conn *c, struct sockaddr *addr, socklen_t *len, int flags)
 {
@@ -332,6 +332,7 @@ static int accept_wait(int fd, struct conn *c, struct sockaddr *addr, socklen_t 
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	struct conn *c = conn_get(fd);
+	struct heed before;
 	int new;
 
 	if (c)
@@ -341,9 +342,11 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 			conn_put(c);
 		return accept_tcp(fd, addr, len, flags);
 	}
+	before = heed_begin();
 	pthread_cleanup_push(conn_cancelled, c);
 	new = accept_wait(fd, c, addr, len, flags);
 	pthread_cleanup_pop(0);
+	heed_end(&before);
 	reg_seen(c, EPOLLIN);
 	conn_put(c);
 	return new;
@@ -461,9 +464,11 @@ static int connect_start(int fd, struct conn *c, const struct sockaddr *addr, so
 
 static int connect_end(int fd, struct conn *c)
 {
-	int err;
+	struct heed before = heed_begin();
+	int err = connect_wait(fd, c);
 
-	if (connect_wait(fd, c))
+	heed_end(&before);
+	if (err)
 		return -1;
 	err = conn_err_take(c);
 	return err || conn_state(c) == CONN_FAILED ? fail(err) : 0;

@@ -267,13 +267,17 @@ static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t un
 static int wait_ms(struct ep *ep, struct epoll_event *out, int max, int ms, const sigset_t *mask)
 {
 	int64_t until = ms < 0 ? -1 : now_ms() + ms;
+	struct heed before = heed_begin();
 	bool again;
 	int n;
 
 	do {
 		again = false;
 		n = wait_once(ep, out, max, until, mask, &again);
+		if (!n && ms && heed_ended())
+			n = fail(EINTR);
 	} while (!n && (again || until < 0 || now_ms() < until));
+	heed_end(&before);
 	return n;
 }
 

@@ -92,6 +92,7 @@ static ssize_t recv_waste(struct conn *c, const struct msghdr *m, int flags);
 static ssize_t recv_msg(struct conn *c, struct msghdr *m, int flags)
 {
 	bool all = flags & MSG_WAITALL && !(flags & MSG_PEEK);
+	struct heed before;
 	ssize_t n;
 
 	if (conn_state(c) != CONN_RDMA)
@@ -102,12 +103,14 @@ static ssize_t recv_msg(struct conn *c, struct msghdr *m, int flags)
 	}
 	if (flags & MSG_TRUNC)
 		return recv_waste(c, m, flags & ~MSG_TRUNC);
+	before = heed_begin();
 	pthread_cleanup_push(conn_cancelled, c);
 	if (timed(c, c->recv_ms, flags))
 		n = move(c, m, (flags & MSG_PEEK) | MSG_DONTWAIT, POLLIN, c->recv_ms, all);
 	else
 		n = rrecvmsg(conn_rfd(c), m, flags & (MSG_PEEK | MSG_DONTWAIT | MSG_WAITALL));
 	pthread_cleanup_pop(0);
+	heed_end(&before);
 	m->msg_controllen = 0;
 	m->msg_namelen = 0; /* as TCP has it */
 	m->msg_flags = 0;
@@ -243,17 +246,20 @@ static ssize_t sent(struct conn *c, ssize_t n, size_t len, int flags)
 static ssize_t send_msg(struct conn *c, const struct msghdr *m, int flags)
 {
 	struct msghdr bare = { .msg_iov = m->msg_iov, .msg_iovlen = m->msg_iovlen };
+	struct heed before;
 	ssize_t n;
 
 	if (conn_state(c) != CONN_RDMA)
 		return io_refuse(c);
 	send_count(c);
+	before = heed_begin();
 	pthread_cleanup_push(conn_cancelled, c);
 	if (timed(c, c->send_ms, flags))
 		n = move(c, &bare, MSG_DONTWAIT, POLLOUT, c->send_ms, true);
 	else
 		n = rsendmsg(conn_rfd(c), &bare, flags & MSG_DONTWAIT);
 	pthread_cleanup_pop(0);
+	heed_end(&before);
 	return sent(c, n, total(m), flags);
 }
 
@@ -280,6 +286,7 @@ static ssize_t file_send(const struct conn *c, int in, off_t at, size_t len)
 bool send_file(int out, int in, off_t at, size_t len, ssize_t *n)
 {
 	struct conn *c = io_get(out, 0);
+	struct heed before;
 
 	if (!c)
 		return false;
@@ -288,9 +295,11 @@ bool send_file(int out, int in, off_t at, size_t len, ssize_t *n)
 		return true;
 	}
 	send_count(c);
+	before = heed_begin();
 	pthread_cleanup_push(conn_cancelled, c);
 	*n = file_send(c, in, at, len);
 	pthread_cleanup_pop(0);
+	heed_end(&before);
 	*n = sent(c, *n, len, 0);
 	return true;
 }

@@ -178,7 +178,7 @@ static bool any_ours(const struct pollfd *fds, nfds_t n)
 	return false;
 }
 
-static int poll_ms(struct pollfd *fds, nfds_t n, int64_t ms, const sigset_t *mask)
+static int poll_heeding(struct pollfd *fds, nfds_t n, int64_t ms, const sigset_t *mask)
 {
 	int64_t until = ms < 0 ? -1 : now_ms() + ms;
 	bool again;
@@ -188,11 +188,22 @@ static int poll_ms(struct pollfd *fds, nfds_t n, int64_t ms, const sigset_t *mas
 		ret = look_once(fds, n, until, mask, &again);
 		if (ret)
 			return ret;
+		if (ms && heed_ended())
+			return fail(EINTR);
 		if (!again && until >= 0 && now_ms() >= until)
 			return 0;
 		if (again && !ms) /* a last look, for who does not wait */
 			return look_once(fds, n, until, mask, &again);
 	}
+}
+
+static int poll_ms(struct pollfd *fds, nfds_t n, int64_t ms, const sigset_t *mask)
+{
+	struct heed before = heed_begin();
+	int ret = poll_heeding(fds, n, ms, mask);
+
+	heed_end(&before);
+	return ret;
 }
 
 int signals_take(const sigset_t *mask) { return real()->ppoll(NULL, 0, &(struct timespec){ 0 }, mask); }

@@ -14,6 +14,7 @@
  *	conn.c		socket ... accept, names;  peers.c: whom a client does not ask
  *	opt.c		options, flags
  *	io.c		data;  file.c: sendfile, fdopen, dprintf
+ *	signals.c	handlers that run while a call waits
  *	poll.c		poll, select;  epoll.c, epoll_reg.c, epoll_wait.c, epoll_idle.c (epoll.h)
  */
 #ifndef RSPRELOAD_PRE_H
@@ -61,6 +62,7 @@ struct real {
 	int (*getpeername)(int, struct sockaddr *, socklen_t *);
 	int (*setsockopt)(int, int, int, const void *, socklen_t);
 	int (*getsockopt)(int, int, int, void *, socklen_t *);
+	int (*sigaction)(int, const struct sigaction *, struct sigaction *);
 	int (*fcntl)(int, int, ...);
 	int (*ioctl)(int, unsigned long, ...);
 	long (*syscall)(long, ...);
@@ -96,6 +98,16 @@ static inline const struct real *real(void)
 		real_find();
 	return &real_calls;
 }
+
+/* ---- signals: between these two a handler ends what waits.  A handler that waits itself is between two of its own. */
+struct heed {
+	unsigned all, ending; /* how many have run; of those, of such as have no SA_RESTART */
+	bool on;
+};
+struct heed heed_begin(void);
+void heed_end(const struct heed *before);
+bool heed_ended(void);    /* one has run */
+bool heed_restarts(void); /* a call that may be restarted goes on, behind EINTR */
 
 static inline int64_t now_ns(void)
 {

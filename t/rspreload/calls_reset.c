@@ -26,7 +26,7 @@ static void *reset_all(void *arg)
 	return NULL;
 }
 
-/* Who is reset as soon as he is accepted was connected, once. */
+/* A client that is reset as soon as it is accepted was connected, once. */
 START_TEST(reset_at_once)
 {
 	int l = listener(0), fd;
@@ -49,7 +49,7 @@ START_TEST(reset_at_once)
 }
 END_TEST
 
-/* Who does not wait reads what has come, the reset, and then the end. */
+/* A reader that does not wait has what has come, the reset, and then the end. */
 START_TEST(reset_unpolled)
 {
 	int l = listener(0), a, b;

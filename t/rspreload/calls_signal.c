@@ -3,6 +3,7 @@
 #include "calls.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 
@@ -100,4 +101,88 @@ START_TEST(signals_pending)
 }
 END_TEST
 
-void calls_signal(Suite *s) { SUITE_ADD(s, signals, signals_pending); }
+/* ---- while it looks, and does not sleep yet ------------------------------------------------------------------ */
+
+enum { TRIES = 60, MISSES = 6 };
+
+struct kick {
+	pthread_t who;
+	int from, us;
+	atomic_bool waits, over;
+};
+
+/* Some microseconds behind the call's begin; if that was in vain, data end it. */
+static void *kick(void *arg)
+{
+	struct kick *k = arg;
+
+	while (!k->waits)
+		;
+	nanosleep(&(struct timespec){ 0, k->us * 1000 }, NULL);
+	pthread_kill(k->who, SIGUSR1);
+	for (int i = 0; i < 100 && !k->over; i++)
+		usleep(1000);
+	say(k->from, "x");
+	return NULL;
+}
+
+static int wait_epoll_only(int fd)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+	int ep = epoll_create1(0), ret, err;
+
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e));
+	ret = epoll_wait(ep, &e, 1, -1);
+	err = errno;
+	close(ep);
+	errno = err;
+	return ret;
+}
+
+static int wait_for_data(int fd) { return poll(&(struct pollfd){ fd, POLLIN, 0 }, 1, -1); }
+
+/*
+ * A thread that has had much to do looks for more before it sleeps: a signal ends that, too.  (It may also come before the call, if the
+ * thread loses its core just there: so a few may be missed.)
+ */
+START_TEST(signals_early)
+{
+	static int (*const call[])(int) = { wait_epoll_only, wait_for_data, call_read };
+	int l = listener(0), c, s, missed = 0;
+	struct sigaction old;
+	pthread_t t;
+	char byte;
+
+	pair_open(l, &c, &s);
+	interrupt_handler(0);
+	ok(sigaction(SIGUSR1, NULL, &old));
+	ck_assert_ptr_eq(old.sa_handler, interrupt_count);
+	ck_assert(!(old.sa_flags & SA_SIGINFO));
+	for (int i = 0; i < TRIES; i++) {
+		struct kick k = { .who = pthread_self(), .from = c, .us = i / 3 % 10 * 10 };
+		int before, ret;
+
+		pthread_create(&t, NULL, kick, &k);
+		for (int n = 0; n < 20; n++) {
+			say(c, "y");
+			ck_assert_int_eq(call_read(s), 1);
+		}
+		before = interrupts;
+		k.waits = true;
+		ret = call[i % 3](s);
+		missed += ret >= 0 && interrupts != before;
+		ck_assert(ret >= 0 || errno == EINTR);
+		k.over = true;
+		if (ret < 0 || call[i % 3] != call_read)
+			while (read(s, &byte, 1) != 1)
+				ck_assert_int_eq(errno, EINTR);
+		pthread_join(t, NULL);
+	}
+	ck_assert_int_le(missed, MISSES);
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
+void calls_signal(Suite *s) { SUITE_ADD(s, signals, signals_pending, signals_early); }
