@@ -145,6 +145,25 @@ static bool list_has(const char *list, const char *seps, const char *entry)
 	return false;
 }
 
+/* Takes the entry out; whether it was there. */
+static bool list_drop(char *list, const char *seps, const char *entry)
+{
+	size_t n = strlen(entry);
+	bool had = false;
+
+	for (char *at = list; *at;) {
+		size_t len = strcspn(at, seps), all = len + (at[len] != '\0');
+
+		if (len == n && !memcmp(at, entry, n)) {
+			had = true;
+			memmove(at, at + all, strlen(at + all) + 1);
+		} else {
+			at += all;
+		}
+	}
+	return had;
+}
+
 /* A new string: a, b and c with colons between them, without those that are empty. */
 static char *list_make(const char *a, const char *b, const char *c)
 {
@@ -198,20 +217,31 @@ static char *library_path(const struct install *p)
 			 list_has(old, ":;", p->cm_dir) ? "" : p->cm_dir, old);
 }
 
-/* Libraries that the user preloads stay in front of ours: they may want to see the calls. */
+/*
+ * Libraries that the user preloads stay in front of ours: they may want to see the calls.  Ours have an order, also where another
+ * rdmad-run has preloaded some: libibverbs in front of the one that looks at its calls would hide them from it.
+ */
 static char *preload(const struct install *p, const struct options *opt, const char *program)
 {
 	const char *san = sanitizer(program);
 	char lib[PATH_MAX], *all = list_make("", "", getenv_or_empty("LD_PRELOAD")), *longer;
-	const char *const ours[] = { opt->rsockets ? p->rs_lib : "", opt->sysfs == SYSFS_PRELOAD ? p->tree_lib : "",
-				     opt->check || opt->trace ? p->call_lib : "", lib };
+	const struct {
+		const char *path;
+		bool wanted;
+	} ours[] = { { p->rs_lib, opt->rsockets },
+		     { p->tree_lib, opt->sysfs == SYSFS_PRELOAD },
+		     { p->call_lib, opt->check || opt->trace },
+		     { lib, true } };
+	bool has[sizeof(ours) / sizeof(ours[0])];
 
 	if (!join(lib, p->lib_dir, "/", LIB_NAME))
 		lib[0] = '\0';
+	for (unsigned i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+		has[i] = *ours[i].path && (list_drop(all, ": ", ours[i].path) || ours[i].wanted);
 	for (unsigned i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
-		if (!*ours[i] || list_has(all, ": ", ours[i]))
+		if (!has[i])
 			continue;
-		longer = list_make(list_has(all, ": ", san) ? "" : san, all, ours[i]);
+		longer = list_make(list_has(all, ": ", san) ? "" : san, all, ours[i].path);
 		free(all);
 		all = longer;
 	}
