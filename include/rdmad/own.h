@@ -68,6 +68,8 @@ ssize_t rdmad_rs_sendfile(int fd, int file, off_t at, size_t len, int flags);
  * EAGAIN: there is none.
  */
 int rdmad_rs_queued(int fd);
+/* Likewise: what raccept() has given of that listener is the first in its queue again. */
+void rdmad_rs_unaccept(int fd, int accepted);
 /* A listener's clients need not wait for raccept() from now on; of those that are not beside a socket of TCP they never do.  -1: errno. */
 int rdmad_rs_early(int fd);
 /*

@@ -147,6 +147,22 @@ EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *len)
 	return new->fd;
 }
 
+EXPORT void rdmad_rs_unaccept(int fd, int accepted)
+{
+	struct rsock *rs = rs_lock(fd), *back = rs ? rs_get(accepted) : NULL;
+
+	if (back) {
+		back->queue.next = rs->queue.first;
+		rs->queue.first = back;
+		rs->queue.n++;
+		rs->came++;
+		rs_wake(rs);
+		rs_put(back);
+	}
+	if (rs)
+		rs_unlock_put(rs);
+}
+
 EXPORT int rdmad_rs_queued(int fd)
 {
 	struct rsock *rs = rs_lock(fd), *new;

@@ -58,6 +58,8 @@ short rs_ready(struct rsock *rs, short events)
 		r |= POLLRDHUP;
 	r &= events;
 	/* Data that came before the end is read first: some programs look no further than POLLHUP. */
+	if (rs->wr_shut && rs->peer_shut && !rs->link.recv.used)
+		r |= POLLHUP;
 	if (rs->state == RS_CLOSED && !rs->link.recv.used && !rs_half(rs))
 		r |= rs->err ? POLLHUP | POLLERR : POLLHUP;
 	return r;

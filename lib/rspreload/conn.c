@@ -64,18 +64,6 @@ static bool port_shared(int fd)
 	return !real()->getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, &len) && on;
 }
 
-/* (At the same place in both families.) */
-static bool port_any(const struct sockaddr *addr)
-{
-	return !((const struct sockaddr_in *)(const void *)addr)->sin_port;
-}
-
-static bool is_local6(const struct sockaddr *addr)
-{
-	return addr->sa_family == AF_INET6 &&
-	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr);
-}
-
 /*
  * A port that is free for TCP may be taken for RDMA, where no two listeners share one; an address that no RDMA device has is
  * for TCP only, and so is a port that TCP has chosen and a client of RDMA has: the socket cannot be given another one.
@@ -87,7 +75,7 @@ static int bind_too(int fd, struct conn *c, bool any)
 
 	if (real()->getsockname(fd, (struct sockaddr *)&a, &len))
 		return -1;
-	c->local6 = is_local6((struct sockaddr *)&a);
+	c->local6 = name_is_local6((struct sockaddr *)&a);
 	if (rsocket_have(c) && !rbind(conn_rfd(c), (struct sockaddr *)&a, len))
 		return 0;
 	if (conn_rfd(c) >= 0 && errno == EADDRINUSE && !any && !port_shared(fd))
@@ -250,25 +238,6 @@ static void listener_meet(const struct sockaddr *to)
 
 /* ---- accept ----------------------------------------------------------------------------------------------- */
 
-/* A socket of IPv6 has no other addresses. */
-static void name_give(int domain, const struct sockaddr_storage *from, struct sockaddr *addr, socklen_t *len)
-{
-	const struct sockaddr_in *in = (const struct sockaddr_in *)from;
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = in->sin_port };
-	const void *name = from;
-	socklen_t n = from->ss_family == AF_INET ? sizeof(*in) : sizeof(in6);
-
-	if (domain == AF_INET6 && from->ss_family == AF_INET) {
-		in6.sin6_addr = peer_host((const struct sockaddr *)from);
-		name = &in6;
-		n = sizeof(in6);
-	}
-	if (!addr || !len)
-		return;
-	memcpy(addr, name, *len < n ? *len : n);
-	*len = n;
-}
-
 static int accept_tcp(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	int new = heir_is(fd) ? heir_accept(fd, addr, len, flags) : real()->accept4(fd, addr, len, flags);
@@ -287,9 +256,11 @@ static int accept_rdma(struct conn *listen, struct sockaddr *addr, socklen_t *le
 	if (rfd < 0)
 		return -1;
 	fd = real()->socket(listen->domain, SOCK_STREAM | flags, 0);
-	if (fd < 0) {
-		rclose(rfd);
-		return -1;
+	if (fd < 0) { /* no descriptor: it waits for the next call */
+		int err = errno;
+
+		rdmad_rs_unaccept(conn_rfd(listen), rfd);
+		return fail(err);
 	}
 	if (flags & SOCK_NONBLOCK)
 		rfcntl(rfd, F_SETFL, O_NONBLOCK);
@@ -302,10 +273,32 @@ static int accept_rdma(struct conn *listen, struct sockaddr *addr, socklen_t *le
 	c->accepted = true;
 	c->nonblock = flags & SOCK_NONBLOCK;
 	c->local6 = listen->local6 || rdmad_rs_local6(rfd) > 0;
+	opts_inherit(fd, c, listen);
 	name_local6(c, &from);
 	name_give(c->domain, &from, addr, len);
 	conn_standard(fd);
 	return fd;
+}
+
+/* Of raccept(): it is not that nobody is there, or that there is no room.  The daemon has gone, or the rsocket's descriptors. */
+static bool is_over(int err)
+{
+	return err != EAGAIN && err != EINTR && err != EMFILE && err != ENFILE && err != ENOMEM && err != ENOBUFS;
+}
+
+/* From now on it is one of TCP. */
+static void listener_broken(int fd, struct conn *c)
+{
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&c->lock);
+	if (c->state == CONN_LISTEN) {
+		reg_dropped(c);
+		listener_end(fd, c);
+	}
+	pthread_mutex_unlock(&c->lock);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 /* After a wait in vain; errno. */
@@ -318,6 +311,8 @@ static int accept_wait(int fd, struct conn *c, struct sockaddr *addr, socklen_t 
 
 	for (;;) {
 		new = accept_rdma(c, addr, len, flags);
+		if (new < 0 && is_over(errno))
+			listener_broken(fd, c);
 		if (new < 0 && (errno == EAGAIN || conn_state(c) != CONN_LISTEN))
 			new = accept_tcp(fd, addr, len, flags);
 		if (new >= 0 || errno != EAGAIN || c->nonblock)
@@ -438,7 +433,7 @@ static int connect_start(int fd, struct conn *c, const struct sockaddr *addr, so
 	int ret;
 
 	memcpy(&c->peer, addr, len);
-	c->local6 = is_local6(addr);
+	c->local6 = name_is_local6(addr);
 	c->peer_len = len;
 	c->deadline = now_ms() + CONNECT_MS;
 	c->asked_ns = now_ns();

@@ -11,7 +11,7 @@ static struct ep *eps;
 uint32_t ep_count;        /* atomic */
 static uint32_t et_count; /* atomic: edge-triggered registrations */
 struct outer *outers;
-static uint8_t ep_at[FD_MAX]; /* atomic: the numbers of instances */
+static struct ep *ep_of[FD_MAX]; /* by each of its numbers; read without the lock, whether it is NULL */
 
 /* Under the lock calls go to the kernel past the C library: in its read(), write() and close() the thread could be cancelled. */
 
@@ -41,48 +41,61 @@ static void regs_take(struct regs *l, struct reg_work *w)
 
 /* ---- instances ------------------------------------------------------------------------------------------ */
 
-bool reg_is_ep(int fd) { return fd >= 0 && fd < FD_MAX && __atomic_load_n(&ep_at[fd], __ATOMIC_ACQUIRE); }
+bool reg_is_ep(int fd) { return fd >= 0 && fd < FD_MAX && __atomic_load_n(&ep_of[fd], __ATOMIC_ACQUIRE); }
 
-static void ep_note(int fd, bool is)
-{
-	if (fd < FD_MAX)
-		__atomic_store_n(&ep_at[fd], is, __ATOMIC_RELEASE);
-}
+static struct ep *ep_by(int fd) { return reg_is_ep(fd) ? ep_of[fd] : NULL; }
 
+/* One that has lists. */
 struct ep *ep_find(int fd)
 {
-	struct ep *ep;
+	struct ep *ep = ep_by(fd);
 
-	for (ep = eps; ep && ep->fd != fd; ep = ep->next)
-		;
-	return ep;
+	return ep && ep->kick >= 0 ? ep : NULL;
 }
 
-static struct ep *ep_make(int fd)
+/* It has this number, too. */
+static void ep_number(struct ep *ep, int fd)
 {
-	struct ep *ep = calloc(1, sizeof(*ep));
-	struct epoll_event e = { .events = EPOLLIN, .data.ptr = ep };
+	__atomic_store_n(&ep_of[fd], ep, __ATOMIC_RELEASE);
+	ep->numbers++;
+}
+
+/* Without lists, which it has when it needs some. */
+static struct ep *ep_new(int fd)
+{
+	struct ep *ep = fd >= 0 && fd < FD_MAX ? calloc(1, sizeof(*ep)) : NULL;
 
 	if (!ep)
 		return NULL;
 	ep->fd = fd;
 	ep->refs = 1;
-	ep->idle_fd = -1;
+	ep->kick = ep->idle_fd = -1;
 	regs_init(&ep->looked);
 	regs_init(&ep->idle);
-	ep->kick = fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (ep->kick < 0 || real()->epoll_ctl(fd, EPOLL_CTL_ADD, ep->kick, &e)) {
-		if (ep->kick >= 0)
-			real()->syscall(SYS_close, ep->kick);
-		free(ep);
-		return NULL;
-	}
+	ep_number(ep, fd);
 	ep->next = eps;
 	eps = ep;
-	ep_note(fd, true);
+	return ep;
+}
+
+static struct ep *ep_make(int fd)
+{
+	struct ep *ep = reg_is_ep(fd) ? ep_of[fd] : ep_new(fd);
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = ep };
+	int kick;
+
+	if (!ep)
+		return NULL;
+	kick = fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (kick < 0 || real()->epoll_ctl(fd, EPOLL_CTL_ADD, kick, &e)) {
+		if (kick >= 0)
+			real()->syscall(SYS_close, kick);
+		return NULL;
+	}
+	ep->kick = kick;
 	__atomic_add_fetch(&ep_count, 1, __ATOMIC_RELEASE);
 	for (struct outer *o = outers; o; o = o->next) {
-		if (o->fd != fd)
+		if (ep_by(o->fd) != ep)
 			continue;
 		o->ep = ep;
 		ep->refs++;
@@ -127,27 +140,74 @@ static void fork_child(void)
 
 __attribute__((constructor)) static void epoll_open(void) { pthread_atfork(fork_before, fork_parent, fork_child); }
 
+/* Its last number has gone. */
+static void ep_end(struct ep *ep, struct reg_work *w)
+{
+	struct ep **p = &eps;
+
+	while (*p != ep)
+		p = &(*p)->next;
+	*p = ep->next;
+	if (ep->kick >= 0)
+		__atomic_sub_fetch(&ep_count, 1, __ATOMIC_RELEASE);
+	regs_take(&ep->looked, w);
+	regs_take(&ep->idle, w);
+	ep_put(ep);
+}
+
+static int other_number(const struct ep *ep)
+{
+	int fd = 0;
+
+	while (ep_of[fd] != ep)
+		fd++;
+	return fd;
+}
+
 void reg_close_ep(int fd)
 {
 	struct reg_work w = { 0 };
-	struct ep **p, *ep;
+	struct ep *ep;
 
-	if (!__atomic_load_n(&ep_count, __ATOMIC_ACQUIRE))
+	if (!reg_is_ep(fd))
 		return;
 	pthread_mutex_lock(&ep_lock);
-	for (p = &eps; (ep = *p) && ep->fd != fd; p = &ep->next)
-		;
+	ep = ep_by(fd);
 	if (ep) {
-		*p = ep->next;
-		ep_note(fd, false);
-		__atomic_sub_fetch(&ep_count, 1, __ATOMIC_RELEASE);
-		regs_take(&ep->looked, &w);
-		regs_take(&ep->idle, &w);
-		ep_put(ep);
+		__atomic_store_n(&ep_of[fd], NULL, __ATOMIC_RELEASE);
+		if (!--ep->numbers)
+			ep_end(ep, &w);
+		else if (ep->fd == fd)
+			ep->fd = other_number(ep);
 	}
 	pthread_mutex_unlock(&ep_lock);
 	regs_work(&w);
 }
+
+void reg_follow(int fd, int new)
+{
+	if (!reg_is_ep(fd) || new < 0 || new >= FD_MAX)
+		return;
+	pthread_mutex_lock(&ep_lock);
+	if (ep_by(fd))
+		ep_number(ep_of[fd], new);
+	pthread_mutex_unlock(&ep_lock);
+}
+
+/* It may have another number before there is anything of ours in it, as of a Rust program's runtime. */
+EXPORT int epoll_create1(int flags)
+{
+	int fd = (int)real()->syscall(SYS_epoll_create1, flags);
+
+	reg_close_ep(fd);
+	pthread_mutex_lock(&ep_lock);
+	if (!reg_is_ep(fd))
+		ep_new(fd);
+	pthread_mutex_unlock(&ep_lock);
+	return fd;
+}
+
+EXPORT int epoll_create(int size) { return size > 0 ? epoll_create1(0) : fail(EINVAL); }
 
 /* ---- what is registered --------------------------------------------------------------------------------- */
 

@@ -43,10 +43,11 @@ struct reg {
 
 struct ep {
 	struct ep *next;
-	int fd;
-	int kick;
-	int idle_fd;   /* the kernel's instance of those that are idle; -1: none yet */
-	uint32_t refs; /* the list of them, registrations, and calls */
+	int fd;           /* one of its numbers: there may be more, by dup() */
+	unsigned numbers; /* how many */
+	int kick;         /* -1: it has no lists yet */
+	int idle_fd;      /* the kernel's instance of those that are idle; -1: none yet */
+	uint32_t refs;    /* the list of them, registrations, and calls */
 	struct regs looked, idle;
 	int64_t turn; /* the latest of them */
 	bool behind; /* the rsockets, next time: which are told of first changes, as there may be room for one event only */

@@ -67,7 +67,7 @@ static bool may_rest(struct reg *r)
 	if (!r->list || r->moves || reg_is_idle(r) || r->off || conn_state(r->c) != CONN_RDMA || r->quiet < QUIET)
 		return false;
 	if (ep->idle_fd < 0)
-		ep->idle_fd = fd_high(epoll_create1(EPOLL_CLOEXEC));
+		ep->idle_fd = fd_high((int)real()->syscall(SYS_epoll_create1, EPOLL_CLOEXEC));
 	return ep->idle_fd >= 0;
 }
 

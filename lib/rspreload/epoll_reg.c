@@ -36,7 +36,8 @@ void ep_put(struct ep *ep)
 {
 	if (--ep->refs)
 		return;
-	real()->syscall(SYS_close, ep->kick);
+	if (ep->kick >= 0)
+		real()->syscall(SYS_close, ep->kick);
 	if (ep->idle_fd >= 0)
 		real()->syscall(SYS_close, ep->idle_fd);
 	free(ep);
@@ -72,7 +73,8 @@ void reg_put(struct reg *r, struct reg_work *w)
 
 void reg_look(const struct reg *r, struct pollfd *p, int64_t *came)
 {
-	uint32_t want = r->want.events & ~r->told & (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI);
+	uint32_t want = r->want.events & ~r->told &
+			(EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLRDNORM | EPOLLWRNORM);
 	bool more = r->told & EPOLLIN && !(r->told & (EPOLLHUP | EPOLLERR)) && conn_state(r->c) == CONN_RDMA;
 
 	*p = (struct pollfd){ conn_look(r->c, r->fd), (short)(want | (more ? EPOLLIN : 0)), 0 };

@@ -382,5 +382,7 @@ EXPORT int epoll_pwait2(int epfd, struct epoll_event *out, int max, const struct
 {
 	int64_t ms = t ? t->tv_sec * INT64_C(1000) + (t->tv_nsec + 999999) / 1000000 : -1;
 
+	if (!time_ok(t))
+		return fail(EINVAL);
 	return epoll_pwait(epfd, out, max, ms > INT32_MAX ? INT32_MAX : (int)ms, mask);
 }

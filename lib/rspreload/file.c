@@ -110,6 +110,15 @@ EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
 	return n;
 }
 
+static bool streams; /* there are, or were; atomic */
+
+/* The C library writes what is left in them when all is unloaded; the connections have ended by then. */
+__attribute__((destructor)) static void streams_flush(void)
+{
+	if (__atomic_load_n(&streams, __ATOMIC_RELAXED))
+		fflush(NULL);
+}
+
 /*
  * A stream of such calls has no number; this one's is for fileno().  The C library has no other use for it but in
  * freopen(), which no such stream survives in any case.
@@ -122,7 +131,9 @@ EXPORT FILE *fdopen(int fd, const char *mode)
 		return real()->fdopen(fd, mode);
 	f = fopencookie((void *)(intptr_t)fd, mode,
 			(cookie_io_functions_t){ .read = file_read, .write = file_write, .close = file_close });
-	if (f)
-		f->_fileno = fd;
+	if (!f)
+		return NULL;
+	f->_fileno = fd;
+	__atomic_store_n(&streams, true, __ATOMIC_RELAXED);
 	return f;
 }

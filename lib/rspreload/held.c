@@ -33,3 +33,18 @@ void conn_put(struct conn *c)
 }
 
 void conn_cancelled(void *conn) { conn_put(conn); }
+
+/* As a kernel's: an accepted socket has what its listener has. */
+void opts_inherit(int fd, struct conn *c, struct conn *listen)
+{
+	pthread_mutex_lock(&listen->lock);
+	for (unsigned i = 0; i < listen->opts_n; i++) {
+		const struct opt *o = &listen->opts[i];
+
+		if (o->level != SOL_SOCKET || (o->name != SO_REUSEADDR && o->name != SO_REUSEPORT))
+			real()->setsockopt(fd, o->level, o->name, o->val, o->len);
+	}
+	c->recv_ms = listen->recv_ms;
+	c->send_ms = listen->send_ms;
+	pthread_mutex_unlock(&listen->lock);
+}

@@ -30,6 +30,34 @@ void name_local6(const struct conn *c, struct sockaddr_storage *a)
 		memcpy(a, &in6, sizeof(in6));
 }
 
+bool name_is_local6(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr);
+}
+
+/* (At the same place in both families.) */
+bool port_any(const struct sockaddr *addr) { return !((const struct sockaddr_in *)(const void *)addr)->sin_port; }
+
+/* A socket of IPv6 has no other addresses. */
+void name_give(int domain, const struct sockaddr_storage *from, struct sockaddr *addr, socklen_t *len)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)from;
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = in->sin_port };
+	const void *name = from;
+	socklen_t n = from->ss_family == AF_INET ? sizeof(*in) : sizeof(in6);
+
+	if (domain == AF_INET6 && from->ss_family == AF_INET) {
+		in6.sin6_addr = peer_host((const struct sockaddr *)from);
+		name = &in6;
+		n = sizeof(in6);
+	}
+	if (!addr || !len)
+		return;
+	memcpy(addr, name, *len < n ? *len : n);
+	*len = n;
+}
+
 /* As the kernel says. */
 static bool ports(int fd, struct known *k)
 {

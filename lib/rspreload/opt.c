@@ -33,11 +33,10 @@ static void opt_set(struct conn *c, int level, int name, const void *val, sockle
 {
 	bool have = conn_rfd(c) >= 0;
 
-	if (!have) {
+	if (conn_state(c) == CONN_OPEN || conn_state(c) == CONN_LISTEN) {
 		pthread_mutex_lock(&c->lock); /* another thread may be connecting it */
 		have = conn_rfd(c) >= 0;
-		if (!have)
-			opt_keep(c, level, name, val, len);
+		opt_keep(c, level, name, val, len);
 		pthread_mutex_unlock(&c->lock);
 	}
 	if (have)
@@ -59,9 +58,9 @@ EXPORT int setsockopt(int fd, int level, int name, const void *val, socklen_t le
 		return ret;
 	if (!ret && level == SOL_SOCKET && name == SO_RCVTIMEO)
 		c->recv_ms = ms_of(val, len);
-	else if (!ret && level == SOL_SOCKET && name == SO_SNDTIMEO)
+	if (!ret && level == SOL_SOCKET && name == SO_SNDTIMEO)
 		c->send_ms = ms_of(val, len);
-	else if (!ret)
+	if (!ret)
 		opt_set(c, level, name, val, len);
 	conn_put(c);
 	errno = err;

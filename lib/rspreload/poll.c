@@ -206,6 +206,8 @@ static int poll_ms(struct pollfd *fds, nfds_t n, int64_t ms, const sigset_t *mas
 	return ret;
 }
 
+bool time_ok(const struct timespec *t) { return !t || (t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000); }
+
 int signals_take(const sigset_t *mask) { return real()->ppoll(NULL, 0, &(struct timespec){ 0 }, mask); }
 
 static __attribute__((noinline)) int wait_for(struct pollfd *fds, nfds_t n, const struct timespec *t,
@@ -214,6 +216,8 @@ static __attribute__((noinline)) int wait_for(struct pollfd *fds, nfds_t n, cons
 	bool sleeps = !t || t->tv_sec || t->tv_nsec;
 	int ret;
 
+	if (!time_ok(t))
+		return fail(EINVAL);
 	if (!any_ours(fds, n))
 		return real()->ppoll(fds, n, t, sleeps && !mask ? inside_mask : mask);
 	ret = poll_ms(fds, n, t ? t->tv_sec * INT64_C(1000) + (t->tv_nsec + 999999) / 1000000 : -1, mask);
@@ -294,19 +298,62 @@ static int sets_from_fds(const struct pollfd *fds, nfds_t k, fd_set *r, fd_set *
 	return bits;
 }
 
-EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *mask)
+/* Urgent data never come to one of ours: who waits for nothing else waits. */
+static nfds_t urgent_drop(struct pollfd *fds, nfds_t k, fd_set *e)
 {
-	struct pollfd fds[FD_SETSIZE];
-	nfds_t k;
+	nfds_t left = 0;
 
-	if (n < 0 || n > FD_SETSIZE)
-		return fail(EINVAL);
-	k = sets_to_fds(n, r, w, e, fds);
+	for (nfds_t i = 0; i < k; i++) {
+		struct conn *c = fds[i].events == POLLPRI ? conn_get(fds[i].fd) : NULL;
+
+		if (c && conn_state(c) == CONN_RDMA)
+			FD_CLR(fds[i].fd, e);
+		else
+			fds[left++] = fds[i];
+		if (c)
+			conn_put(c);
+	}
+	return left;
+}
+
+static int select_in(struct pollfd *fds, int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t,
+		     const sigset_t *mask)
+{
+	nfds_t k = sets_to_fds(n, r, w, e, fds);
+
 	if (!any_ours(fds, k))
 		return real()->pselect(n, r, w, e, t, mask);
+	k = urgent_drop(fds, k, e);
 	if (ppoll(fds, k, t, mask) < 0)
 		return -1;
 	return sets_from_fds(fds, k, r, w, e);
+}
+
+static void select_cancelled(void *fds) { free(fds); }
+
+/* Sets may be longer than those of the headers. */
+static int select_many(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *mask)
+{
+	struct pollfd *fds = malloc((size_t)n * sizeof(*fds));
+	int ret, err;
+
+	if (!fds)
+		return fail(ENOMEM);
+	pthread_cleanup_push(select_cancelled, fds);
+	ret = select_in(fds, n, r, w, e, t, mask);
+	err = errno;
+	pthread_cleanup_pop(1);
+	errno = err;
+	return ret;
+}
+
+EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *mask)
+{
+	struct pollfd fds[FD_SETSIZE];
+
+	if (n < 0 || !time_ok(t))
+		return fail(EINVAL);
+	return n > FD_SETSIZE ? select_many(n, r, w, e, t, mask) : select_in(fds, n, r, w, e, t, mask);
 }
 
 /* As Linux does, it tells how much time is left. */
@@ -316,6 +363,8 @@ EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
 	struct timespec ts = { 0 };
 	int ret;
 
+	if (t && (t->tv_sec < 0 || t->tv_usec < 0))
+		return fail(EINVAL);
 	if (t)
 		ts = (struct timespec){ t->tv_sec + t->tv_usec / 1000000, t->tv_usec % 1000000 * 1000 };
 	ret = pselect(n, r, w, e, t ? &ts : NULL, NULL);

@@ -181,6 +181,7 @@ static inline int conn_rfd(const struct conn *c) { return __atomic_load_n(&c->rf
 static inline int conn_look(const struct conn *c, int fd) { return conn_rfd(c) >= 0 ? conn_rfd(c) : fd; }
 /* The number is closed, or is another file by now, as of one that was closed past us. */
 void conn_forget(int fd);
+void opts_inherit(int fd, struct conn *, struct conn *listen);
 /* From now on the connection is one of TCP. */
 void conn_drop(struct conn *);
 /* Not held: whether there is one. */
@@ -241,6 +242,10 @@ bool names_of(int fd, struct names *);                  /* false: it is none */
 void names_child(void);
 /* Of a conn that is at ::1 it is that. */
 void name_local6(const struct conn *, struct sockaddr_storage *);
+bool name_is_local6(const struct sockaddr *);
+bool port_any(const struct sockaddr *);
+/* To a program that has asked for the name of a socket of that domain. */
+void name_give(int domain, const struct sockaddr_storage *from, struct sockaddr *addr, socklen_t *len);
 in_port_t port_of(const struct sockaddr_storage *); /* (at the same place in both families) */
 
 /* ---- data of a file, from there on; false: the socket is one of TCP */
@@ -280,10 +285,11 @@ void heir_nonblock_set(int fd, bool on);
 int heir_accept(int fd, struct sockaddr *, socklen_t *, int flags);
 
 /* ---- epoll: what happens to a descriptor that is registered there */
-void reg_close(struct conn *);   /* its last descriptor is closed */
-bool reg_is_ep(int fd);          /* not locked */
-void reg_close_ep(int fd);       /* a descriptor is closed: it may be an epoll's */
-void reg_dropped(struct conn *); /* its TCP socket takes its place; a listener's is watched, too */
+void reg_close(struct conn *);    /* its last descriptor is closed */
+bool reg_is_ep(int fd);           /* not locked */
+void reg_close_ep(int fd);        /* a descriptor is closed: it may be an epoll's */
+void reg_follow(int fd, int new); /* dup(): so it may be here */
+void reg_dropped(struct conn *);  /* its TCP socket takes its place; a listener's is watched, too */
 /* Edge-triggered: these may be told again. */
 void reg_seen(struct conn *, uint32_t events);
 
@@ -293,5 +299,6 @@ int rs_poll_came(struct pollfd *, nfds_t, int ms, const sigset_t *mask, int64_t 
 int rs_wait_for(int rfd, short events, int ms);
 /* At the end of a wait in vain: -1, EINTR, if there are signals that mask lets through; else 0. */
 int signals_take(const sigset_t *mask);
+bool time_ok(const struct timespec *); /* one that a kernel takes; NULL is */
 
 #endif

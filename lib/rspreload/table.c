@@ -319,8 +319,10 @@ static int follow(int fd, int new)
 	conn_forget(new);
 	c = new >= 0 && new < FD_MAX &&is_owner() ? conn_get(fd) : NULL;
 	if (!c) {
-		if (is_owner())
+		if (is_owner()) {
 			heir_follow(fd, new);
+			reg_follow(fd, new);
+		}
 		return new;
 	}
 	table_put(new, c);
@@ -389,6 +391,8 @@ static int any_fcntl(int fd, int cmd, void *arg)
 	if (cmd == F_GETFD || cmd == F_SETFD)
 		return real()->fcntl(fd, cmd, arg);
 	c = conn_get(fd);
+	if (!c && reg_is_ep(fd) && (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC))
+		return follow(fd, real()->fcntl(fd, cmd, arg));
 	if (!c)
 		return heir_is(fd) ? heir_fcntl(fd, cmd, arg) : real()->fcntl(fd, cmd, arg);
 	ret = conn_fcntl(fd, c, cmd, arg);

@@ -86,6 +86,8 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && !strcmp(argv[1], CALLS_ASK))
 		return calls_ask();
+	if (argc == 3 && !strcmp(argv[1], CALLS_FLUSH))
+		return calls_flush(argv[2]);
 	s = suite_create("rspreload");
 	calls_cancel(s);
 	calls_close(s);

@@ -28,6 +28,8 @@ void say_there(int from, int to); /* "x", and it has come */
 
 #define CALLS_ASK "ask" /* as the program's argument: calls_fork.c executes it */
 int calls_ask(void);
+#define CALLS_FLUSH "flush" /* the same of calls_file.c, and behind it a port */
+int calls_flush(const char *port);
 
 void calls_cancel(Suite *);
 void calls_close(Suite *);

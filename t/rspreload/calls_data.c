@@ -380,8 +380,47 @@ START_TEST(pipe_broken)
 }
 END_TEST
 
+/* Times that are none; sets longer than the headers'; both halves shut. */
+START_TEST(waits_oddly)
+{
+	const int n = 4 * FD_SETSIZE;
+	int l = listener(0), c, s;
+	struct pollfd p;
+	fd_set *set = calloc(4, sizeof(*set)), except;
+	char byte;
+
+	pair_open(l, &c, &s);
+	p = (struct pollfd){ s, POLLIN, 0 };
+	ck_assert_int_eq(ppoll(&p, 1, &(struct timespec){ 0, 2000000000 }, NULL), -1);
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_int_eq(ppoll(&p, 1, &(struct timespec){ 0, -1 }, NULL), -1);
+	ck_assert_int_eq(errno, EINVAL);
+	FD_SET(s, set);
+	ck_assert_int_eq(select(n, set, NULL, NULL, &(struct timeval){ -1, 0 }), -1);
+	ck_assert_int_eq(errno, EINVAL);
+	say(c, "x");
+	ck_assert_int_eq(select(n, set, NULL, NULL, &(struct timeval){ PATIENCE_MS / 1000, 0 }), 1);
+	ck_assert(FD_ISSET(s, set));
+	hear(s, "x");
+	ok(shutdown(c, SHUT_WR));
+	ck_assert_int_eq(read(s, &byte, 1), 0);
+	FD_ZERO(&except);
+	FD_SET(s, &except);
+	ck_assert_int_eq(select(s + 1, NULL, NULL, &except, &(struct timeval){ 0, 1000 }), 0);
+	p.events = 0;
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	ok(shutdown(s, SHUT_WR));
+	ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
+	ck_assert_int_eq(p.revents, POLLHUP);
+	free(set);
+	ok(close(c));
+	ok(close(s));
+	ok(close(l));
+}
+END_TEST
+
 void calls_data(Suite *s)
 {
 	SUITE_ADD(s, plain, unread, oddities, timeouts, dups, vforked, no_files, bounds, others, port_shared, polling,
-		  pipe_broken);
+		  pipe_broken, waits_oddly);
 }

@@ -2,6 +2,7 @@
 /* calls_epoll.c - epoll. */
 #include "calls.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -401,8 +402,39 @@ START_TEST(epoll_early)
 }
 END_TEST
 
+/* By another number of the instance, which it has before there is anything in it, and when the first one is closed. */
+START_TEST(epoll_dup)
+{
+	int l = listener(0), ep = epoll_create1(EPOLL_CLOEXEC), more = fcntl(ep, F_DUPFD_CLOEXEC, 0), third, c, s;
+	struct epoll_event e = { .events = EPOLLIN, .data.u64 = 7 }, got;
+
+	pair_open(l, &c, &s);
+	ok(epoll_ctl(more, EPOLL_CTL_ADD, s, &e));
+	say(c, "x");
+	ck_assert_int_eq(epoll_wait(ep, &got, 1, PATIENCE_MS), 1);
+	ck_assert_uint_eq(got.data.u64, 7);
+	third = dup(ep);
+	ok(close(ep));
+	ck_assert_int_eq(epoll_wait(third, &got, 1, PATIENCE_MS), 1);
+	hear(s, "x");
+	ck_assert_int_eq(epoll_wait(third, &got, 1, 0), 0);
+	ok(close(more));
+	say(c, "y");
+	ck_assert_int_eq(epoll_wait(third, &got, 1, PATIENCE_MS), 1);
+	ok(epoll_ctl(third, EPOLL_CTL_DEL, s, NULL));
+	e.events = EPOLLRDNORM;
+	ok(epoll_ctl(third, EPOLL_CTL_ADD, s, &e));
+	ck_assert_int_eq(epoll_wait(third, &got, 1, PATIENCE_MS), 1);
+	ck_assert_uint_eq(got.events, EPOLLRDNORM);
+	ok(close(third));
+	ok(close(c));
+	ok(close(s));
+	ok(close(l));
+}
+END_TEST
+
 void calls_epoll(Suite *s)
 {
 	SUITE_ADD(s, epoll_early, epolls, epoll_end, epoll_edge, epoll_unwaited, epoll_threads, epoll_waiters,
-		  epoll_fork, epoll_turns, epoll_order);
+		  epoll_fork, epoll_turns, epoll_order, epoll_dup);
 }

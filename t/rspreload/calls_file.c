@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/wait.h>
 
 enum { FILE_LEN = 4 << 20, FROM = 7 }; /* more than there is room for on the way */
 
@@ -143,4 +145,36 @@ START_TEST(stream)
 }
 END_TEST
 
-void calls_file(Suite *s) { SUITE_ADD(s, sendfile_all, sendfile_edge, sendfile_pipe, stream); }
+int calls_flush(const char *port)
+{
+	int fd;
+
+	addr = (struct sockaddr_in){ .sin_family = AF_INET,
+				     .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				     .sin_port = htons((uint16_t)atoi(port)) };
+	connector(&fd);
+	return fprintf(fdopen(fd, "w"), "not flushed") < 0;
+}
+
+/* All that a stream still has at exit() is written. */
+START_TEST(stream_at_exit)
+{
+	int l = listener(0), s, status;
+	char port[16], byte;
+	char *const argv[] = { (char *)"calls", (char *)CALLS_FLUSH, port, NULL };
+	pid_t pid;
+
+	snprintf(port, sizeof(port), "%d", ntohs(addr.sin_port));
+	ck_assert_int_eq(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ), 0);
+	s = accept(l, NULL, NULL);
+	ck_assert_int_ge(s, 0);
+	hear(s, "not flushed");
+	ck_assert_int_eq(read(s, &byte, 1), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ok(close(s));
+	ok(close(l));
+}
+END_TEST
+
+void calls_file(Suite *s) { SUITE_ADD(s, sendfile_all, sendfile_edge, sendfile_pipe, stream, stream_at_exit); }

@@ -392,8 +392,66 @@ START_TEST(local6)
 }
 END_TEST
 
+/* Without a descriptor for it a client waits for the next call. */
+START_TEST(accept_no_room)
+{
+	int l = listener(SOCK_NONBLOCK), c, s, n = 0;
+	struct pollfd p = { l, POLLIN, 0 };
+	struct rlimit old, few;
+	int spare[64];
+
+	ck_assert_int_eq(poll(&p, 1, 0), 0); /* it is waited for: clients need not */
+	connector(&c);
+	ck_assert_int_ge(c, 0);
+	ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
+	ok(getrlimit(RLIMIT_NOFILE, &old));
+	few = old;
+	few.rlim_cur = 64;
+	ok(setrlimit(RLIMIT_NOFILE, &few));
+	while (n < 64 && (spare[n] = dup(0)) >= 0)
+		n++;
+	ck_assert_int_eq(accept(l, NULL, NULL), -1);
+	ck_assert_int_eq(errno, EMFILE);
+	ok(setrlimit(RLIMIT_NOFILE, &old));
+	while (n)
+		ok(close(spare[--n]));
+	ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
+	s = accept(l, NULL, NULL);
+	ck_assert_int_ge(s, 0);
+	say(c, "x");
+	hear(s, "x");
+	ok(close(c));
+	ok(close(s));
+	ok(close(l));
+}
+END_TEST
+
+/* A socket that is accepted has what its listener has. */
+START_TEST(inherits)
+{
+	int l = listener(0), c, s, on = 1, v = 0;
+	struct timeval limit = { 0, 20000 };
+	socklen_t len = sizeof(v);
+	char byte;
+
+	ok(setsockopt(l, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)));
+	ok(setsockopt(l, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)));
+	ok(setsockopt(l, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)));
+	pair_open(l, &c, &s);
+	ok(getsockopt(s, IPPROTO_TCP, TCP_NODELAY, &v, &len));
+	ck_assert_int_ne(v, 0);
+	ok(getsockopt(s, SOL_SOCKET, SO_KEEPALIVE, &v, &len));
+	ck_assert_int_ne(v, 0);
+	ck_assert_int_eq(read(s, &byte, 1), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+	ok(close(c));
+	ok(close(s));
+	ok(close(l));
+}
+END_TEST
+
 void calls_listen(Suite *s)
 {
 	SUITE_ADD(s, listener_of_parent, listener_of_children, port_of_rdma, accept_few, numbers, numbers_taken,
-		  listener_shut, local6);
+		  listener_shut, local6, accept_no_room, inherits);
 }
