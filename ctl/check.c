@@ -116,9 +116,17 @@ static void packet(struct check *c, const struct frame *f, unsigned i, const uin
 		return;
 	}
 	p = packet_of(f, data, len);
-	if (!frame_icrc_good(f, i, data, len))
+	if (frame_icrc_good(f, i, data, len)) {
+		c->good = true;
+	} else {
 		find_breach(&c->find, &p.at, CHECK_ICRC, "%08x, computed %08x", le32_get(data + len - ICRC_LEN),
 			    frame_icrc(f, i, data, len));
+		/* Rule 1.5: who receives it drops it, and its headers may be others than those that were sent. */
+		if (c->good) {
+			c->find.path |= PATH_LOSS;
+			return;
+		}
+	}
 	headers(c, &p);
 }
 

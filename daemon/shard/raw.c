@@ -151,6 +151,7 @@ void raw_ready(struct shard *s, unsigned slot)
 /* Kept by the kernel beside the frame: the VLAN tag, and whether a sender of this host has left the checksums to us. */
 struct meta {
 	struct steer_meta rules;
+	uint16_t tpid; /* of the tag */
 	bool unsummed, good;
 };
 
@@ -166,6 +167,7 @@ static void meta_get(struct meta *m, struct msghdr *msg)
 		memcpy(&aux, CMSG_DATA(c), sizeof(aux));
 		m->rules.vlan = aux.tp_status & TP_STATUS_VLAN_VALID;
 		m->rules.tci = aux.tp_vlan_tci;
+		m->tpid = aux.tp_status & TP_STATUS_VLAN_TPID_VALID ? aux.tp_vlan_tpid : ETH_P_8021Q;
 		m->unsummed = aux.tp_status & TP_STATUS_CSUMNOTREADY;
 	}
 }
@@ -220,7 +222,7 @@ static void rx_qp(struct raw *r, mono_t now)
 		m.good = frame_sum_ok(p, (size_t)n);
 		if (m.rules.vlan && n >= MACS_LEN) {
 			memmove(frame, p, MACS_LEN);
-			be16_put(frame + MACS_LEN, ETH_P_8021Q);
+			be16_put(frame + MACS_LEN, m.tpid);
 			be16_put(frame + MACS_LEN + 2, m.rules.tci);
 			rx_give(r, frame, (size_t)n + TAG_LEN, m.good, now);
 		} else {
