@@ -371,3 +371,65 @@ EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
 
 	return c ? send_msg(c, &m, 0) : real()->writev(fd, iov, n);
 }
+
+/* ---- several messages, and places of files --------------------------------------------------------------- */
+
+static bool has_conn(int fd)
+{
+	struct conn *c = conn_get(fd);
+
+	if (c)
+		conn_put(c);
+	return c;
+}
+
+EXPORT int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
+{
+	unsigned done = 0;
+	ssize_t len = 0;
+
+	if (!has_conn(fd))
+		return real()->sendmmsg(fd, v, n, flags);
+	for (; done < n && (len = sendmsg(fd, &v[done].msg_hdr, flags)) >= 0; done++)
+		v[done].msg_len = (unsigned)len;
+	return done || len >= 0 ? (int)done : -1;
+}
+
+/* As Linux has it, the time is looked at behind each message. */
+EXPORT int recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags, struct timespec *limit)
+{
+	int64_t until = limit ? now_ms() + limit->tv_sec * INT64_C(1000) + limit->tv_nsec / 1000000 : INT64_MAX;
+	int next = flags & MSG_WAITFORONE ? MSG_DONTWAIT : 0;
+	unsigned done = 0;
+	ssize_t len = 0;
+
+	if (!has_conn(fd))
+		return real()->recvmmsg(fd, v, n, flags, limit);
+	flags &= ~MSG_WAITFORONE;
+	do {
+		if (done == n || (len = recvmsg(fd, &v[done].msg_hdr, flags | (done ? next : 0))) < 0)
+			break;
+		v[done++].msg_len = (unsigned)len;
+	} while (now_ms() < until);
+	return done || len >= 0 ? (int)done : -1;
+}
+
+EXPORT ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t at, int flags)
+{
+	return at == -1 && has_conn(fd) ? readv(fd, iov, n) : real()->preadv2(fd, iov, n, at, flags);
+}
+
+EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int n, off_t at, int flags)
+{
+	return at == -1 && has_conn(fd) ? writev(fd, iov, n) : real()->pwritev2(fd, iov, n, at, flags);
+}
+
+EXPORT ssize_t preadv64v2(int fd, const struct iovec *iov, int n, off64_t at, int flags)
+{
+	return preadv2(fd, iov, n, at, flags);
+}
+
+EXPORT ssize_t pwritev64v2(int fd, const struct iovec *iov, int n, off64_t at, int flags)
+{
+	return pwritev2(fd, iov, n, at, flags);
+}

@@ -81,6 +81,10 @@ struct real {
 	ssize_t (*sendto)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
 	ssize_t (*recvmsg)(int, struct msghdr *, int);
 	ssize_t (*sendmsg)(int, const struct msghdr *, int);
+	int (*recvmmsg)(int, struct mmsghdr *, unsigned, int, struct timespec *);
+	int (*sendmmsg)(int, struct mmsghdr *, unsigned, int);
+	ssize_t (*preadv2)(int, const struct iovec *, int, off_t, int);
+	ssize_t (*pwritev2)(int, const struct iovec *, int, off_t, int);
 	ssize_t (*sendfile)(int, int, off_t *, size_t);
 	ssize_t (*splice)(int, off64_t *, int, off64_t *, size_t, unsigned);
 	FILE *(*fdopen)(int, const char *);

@@ -419,8 +419,38 @@ START_TEST(waits_oddly)
 }
 END_TEST
 
+/* Two messages in a call, and a place where a stream has none. */
+START_TEST(several)
+{
+	int l = listener(0), c, s;
+	char a[] = "ab", b[] = "cd", to[2][3] = { "" };
+	struct iovec out[] = { { a, 2 }, { b, 2 } }, in[] = { { to[0], 2 }, { to[1], 2 } };
+	struct mmsghdr m[] = { { .msg_hdr = { .msg_iov = &out[0], .msg_iovlen = 1 } },
+			       { .msg_hdr = { .msg_iov = &out[1], .msg_iovlen = 1 } } };
+
+	pair_open(l, &c, &s);
+	ck_assert_int_eq(sendmmsg(c, m, 2, 0), 2);
+	ck_assert(m[0].msg_len == 2 && m[1].msg_len == 2);
+	m[0].msg_hdr.msg_iov = &in[0];
+	m[1].msg_hdr.msg_iov = &in[1];
+	ck_assert_int_eq(recvmmsg(s, m, 2, MSG_WAITALL, NULL), 2);
+	ck_assert_str_eq(to[0], "ab");
+	ck_assert_str_eq(to[1], "cd");
+	ck_assert_int_eq(recvmmsg(s, m, 2, MSG_DONTWAIT, NULL), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+	ck_assert_int_eq(pwritev2(c, out, 2, -1, 0), 4);
+	hear(s, "abcd");
+	say(c, "xy");
+	ck_assert_int_eq(preadv2(s, in, 1, -1, 0), 2);
+	ck_assert_str_eq(to[0], "xy");
+	ok(close(c));
+	ok(close(s));
+	ok(close(l));
+}
+END_TEST
+
 void calls_data(Suite *s)
 {
 	SUITE_ADD(s, plain, unread, oddities, timeouts, dups, vforked, no_files, bounds, others, port_shared, polling,
-		  pipe_broken, waits_oddly);
+		  pipe_broken, waits_oddly, several);
 }
