@@ -4,7 +4,8 @@
  *
  * librdmad-rsockets.so and others take locks of theirs in close(), open() and their like.  Under the lock of mappings, which fork()
  * takes behind all of theirs (mem_fork.c), these are called instead.  (syscall() has librdmad-rsockets.so in front of it, too, for a
- * program that closes its sockets so; for numbers that are no sockets of the program's it takes no lock: lib/rspreload/table.c.)
+ * program that closes its sockets so; for numbers that are no sockets of the program's it takes no lock: lib/rspreload/table.c.  So
+ * does sigaction(), which takes none: lib/rspreload/signals.c.)
  */
 #ifndef VERBS_DIRECT_H
 #define VERBS_DIRECT_H
