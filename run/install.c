@@ -161,6 +161,8 @@ static bool list_drop(char *list, const char *seps, const char *entry)
 			at += all;
 		}
 	}
+	for (n = strlen(list); n && strchr(seps, list[n - 1]);)
+		list[--n] = '\0';
 	return had;
 }
 

@@ -236,7 +236,10 @@ START_TEST(locked)
 	ck_assert_int_eq(mlock(p + LEN / 2, PAGE), 0);
 	m = fix_reg(&f, p, LEN);
 	n = fix_reg(&f, q, LEN);
-	ck_assert(!converted(p) && converted(q));
+	ck_assert(!converted(p));
+#ifndef __SANITIZE_ADDRESS__ /* whose own mappings are too many to be looked at */
+	ck_assert(converted(q));
+#endif
 	ck_assert_int_eq(mlock(q, PAGE), 0);
 	ck_assert_int_eq(ibv_dereg_mr(m), 0);
 	ck_assert_int_eq(ibv_dereg_mr(n), 0);
