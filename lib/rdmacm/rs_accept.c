@@ -17,17 +17,22 @@ enum { EARLY_MS = 2, FULL_MS = 50, QUEUE_MAX = 4096 };
 
 /* ---- the queue; locked ------------------------------------------------------------------------------------- */
 
+static void queue_put_at(struct rsock *listen, struct rsock **at, struct rsock *rs)
+{
+	rs->queue.next = *at;
+	*at = rs;
+	listen->queue.n++;
+	listen->came++;
+	rs_wake(listen);
+}
+
 static void queue_put(struct rsock *listen, struct rsock *rs)
 {
-	struct rs_queue *q = &listen->queue;
-	struct rsock **p = &q->first;
+	struct rsock **p = &listen->queue.first;
 
 	while (*p)
 		p = &(*p)->queue.next;
-	*p = rs;
-	q->n++;
-	listen->came++;
-	rs_wake(listen);
+	queue_put_at(listen, p, rs);
 }
 
 struct rsock *rs_accept_queued(struct rsock *listen)
@@ -152,11 +157,7 @@ EXPORT void rdmad_rs_unaccept(int fd, int accepted)
 	struct rsock *rs = rs_lock(fd), *back = rs ? rs_get(accepted) : NULL;
 
 	if (back) {
-		back->queue.next = rs->queue.first;
-		rs->queue.first = back;
-		rs->queue.n++;
-		rs->came++;
-		rs_wake(rs);
+		queue_put_at(rs, &rs->queue.first, back);
 		rs_put(back);
 	}
 	if (rs)

@@ -79,6 +79,7 @@ static void know(int sig, function *fn, bool info, bool restarts)
 /* (It is called in handlers, too: no lock is taken.) */
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
+	const bool counted = has_function(act);
 	struct sigaction ours;
 	function *fn;
 	bool info, restarts;
@@ -89,15 +90,15 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 	fn = __atomic_load_n(&known[sig].fn, __ATOMIC_ACQUIRE);
 	info = known[sig].info;
 	restarts = known[sig].restarts;
-	if (has_function(act)) {
+	if (counted) {
 		rdmad_rs_signals(heeded);
 		know(sig, act->sa_sigaction, act->sa_flags & SA_SIGINFO, act->sa_flags & SA_RESTART);
 		ours = *act;
 		ours.sa_sigaction = handler;
 		ours.sa_flags |= SA_SIGINFO;
 	}
-	ret = real()->sigaction(sig, has_function(act) ? &ours : act, old);
-	if (ret && has_function(act))
+	ret = real()->sigaction(sig, counted ? &ours : act, old);
+	if (ret && counted)
 		know(sig, fn, info, restarts);
 	if (ret || !old || old->sa_sigaction != handler)
 		return ret;
