@@ -11,13 +11,18 @@ static void show(const json_t *j)
 	size_t i, k;
 	json_t *dev, *gid, *pkey, *word;
 	const char *profile;
+	long long lid;
 
 	json_array_foreach(json_object_get(j, "devices"), i, dev)
 	{
-		printf("%s%s: GUID %s, %s%s, MTU %lld, %lld Mb/s\n", i ? "\n" : "", show_str(dev, "name"),
+		printf("%s%s: GUID %s, %s%s, MTU %lld, %lld Mb/s", i ? "\n" : "", show_str(dev, "name"),
 		       show_str(dev, "guid"), show_str(dev, "state"),
 		       json_is_true(json_object_get(dev, "wedged")) ? ", WEDGED by a rule" : "", show_num(dev, "mtu"),
 		       show_num(dev, "link_mbps"));
+		lid = show_num(json_object_get(dev, "look"), "lid");
+		if (lid)
+			printf(", LID 0x%llx", lid);
+		printf("\n");
 		profile = show_str(json_object_get(dev, "look"), "profile");
 		if (strcmp(profile, "rdmad") != 0)
 			printf("  PROFILE %s", profile);

@@ -54,6 +54,7 @@ struct hca_cfg {
 	struct marks marks;
 	const struct cong_law *law; /* of congestion; it stays there.  NULL: the daemon's */
 	uint32_t no_kinds;          /* of requests that are refused (RESP_OP_UNSUP), a bit each: 1 << KIND_... */
+	bool lids;                  /* completions of UD have the LID of the sender: gid_lid() */
 	uint16_t pkey[RD_PKEYS -
 		      1]; /* rows of the P_Key table, from 1 on; row 0 is PKEY_DEFAULT; the first 0 ends them */
 	uint32_t max_qp, max_cq, max_srq, max_mr, max_mw, max_pd, max_xrcd; /* 0: a default */

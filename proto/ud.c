@@ -131,6 +131,7 @@ void ud_rx(struct hca *h, struct qp *qp, const struct burst *b)
 	c.solicited = b->se;
 	c.flags = WC_GRH;
 	c.pkey_index = qp->attr.pkey_index;
+	c.slid = h->cfg.lids ? gid_lid(b->route.sgid) : 0;
 	c.sl = gid_is_v4(b->route.sgid) ? SL_IPV4 : SL_IPV6;
 	if (opcode_get(b->op_first)->hdrs & HDR_IMM) {
 		c.flags |= WC_WITH_IMM;

@@ -225,9 +225,9 @@ static void port(const char *dir, const json_t *dev, const json_t *counters)
 	put("state", path, 0, "%s", up ? "4: ACTIVE" : "1: DOWN");
 	put("phys_state", path, 0, "%s", up ? "5: LinkUp" : "3: Disabled");
 	rate_put(path, num(dev, "link_mbps"));
-	put("lid", path, 0, "0x0");
+	put("lid", path, 0, "0x%x", (unsigned)num(look, "lid"));
 	put("lid_mask_count", path, 0, "0");
-	put("sm_lid", path, 0, "0x0");
+	put("sm_lid", path, 0, "0x%x", (unsigned)num(look, "lid"));
 	put("sm_sl", path, 0, "0");
 	put("cap_mask", path, 0, "0x00010000");
 	put("link_layer", path, 0, "%s", str(look, "link_layer"));
@@ -278,7 +278,8 @@ static void interface_join(const char *interface, const char *adapter)
 static void adapter(const char *dir, const json_t *dev)
 {
 	char path[PATH_LEN], file[PATH_LEN], numa[16], cpus[256];
-	const int node = (int)num(json_object_get(dev, "look"), "numa");
+	const json_t *look = json_object_get(dev, "look");
+	const int node = (int)num(look, "numa");
 	const char *interface, *near = "";
 	bool others = false; /* there are interfaces besides loopback */
 	json_t *gid;
@@ -310,9 +311,9 @@ static void adapter(const char *dir, const json_t *dev)
 	line_of(cpus, sizeof(cpus), file, NULL);
 	put("local_cpulist", dir, 0, "%s",
 	    *cpus ? cpus : line_of(cpus, sizeof(cpus), "/sys/devices/system/cpu/online", "0"));
-	put("class", dir, 0, "0x020000"); /* of Ethernet */
-	put("vendor", dir, 0, "0x%04x", (unsigned)num(json_object_get(dev, "look"), "vendor"));
-	put("device", dir, 0, "0x%04x", (unsigned)num(json_object_get(dev, "look"), "device"));
+	put("class", dir, 0, "%s", num(look, "lid") ? "0x020700" /* of InfiniBand */ : "0x020000" /* of Ethernet */);
+	put("vendor", dir, 0, "0x%04x", (unsigned)num(look, "vendor"));
+	put("device", dir, 0, "0x%04x", (unsigned)num(look, "device"));
 }
 
 /* ---- one device of two classes ------------------------------------------------------- */

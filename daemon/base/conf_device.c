@@ -41,7 +41,29 @@ const struct gid_row *device_gid(const struct device *dev, unsigned row, uint32_
 	bool v1 = dev->profile->gids == GIDS_PAIRS && !(row & 1);
 
 	*type = v1 ? 1 : 2;
+	if (dev->profile->link == LINK_INFINIBAND)
+		*type = 0;
 	return &dev->gid[row | v1];
+}
+
+unsigned device_lid_row(const struct device *dev)
+{
+	unsigned found = dev->profile->gids == GIDS_PAIRS;
+
+	for (unsigned i = 0; i < RDMAD_GIDS; i++) {
+		const uint8_t *gid = dev->gid[i].gid;
+
+		if (gid_is_v4(gid) && !gid_is_loopback(gid))
+			return i;
+		if (gid_is_v4(gid) && !gid_is_v4(dev->gid[found].gid))
+			found = i;
+	}
+	return found;
+}
+
+uint16_t device_lid(const struct device *dev)
+{
+	return dev->profile->link == LINK_INFINIBAND ? gid_lid(dev->gid[device_lid_row(dev)].gid) : 0;
 }
 
 unsigned device_gid_interface(const struct device *dev, const struct gid_row *row)

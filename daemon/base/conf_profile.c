@@ -47,6 +47,7 @@ static const struct {
 	{ "gids", "link-local", AT(gids), GIDS_LINK_LOCAL },
 	{ "link-layer", "ethernet", AT(link), LINK_ETHERNET },
 	{ "link-layer", "unspecified", AT(link), LINK_UNSPECIFIED },
+	{ "link-layer", "infiniband", AT(link), LINK_INFINIBAND },
 };
 
 static const struct {

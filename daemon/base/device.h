@@ -56,8 +56,17 @@ struct device *device_find(const char *name);
 /* The first port of the adapter that this one is a port of; and which port it is, from 0 on. */
 const struct device *device_adapter(const struct device *);
 unsigned device_port(const struct device *);
-/* A row of the GID table as programs see it, and its enum ibv_gid_type: that of RoCE v1 is shown in front of each (GIDS_PAIRS). */
+/*
+ * A row of the GID table as programs see it, and its enum ibv_gid_type: that of RoCE v1 is shown in front of each (GIDS_PAIRS), and all of a
+ * link of InfiniBand are of that.
+ */
 const struct gid_row *device_gid(const struct device *, unsigned row, uint32_t *type);
+/*
+ * The row whose address the port's LID is of: the first of IPv4, rather another one than loopback, else the one made of the GUID; and that
+ * LID, 0: none.
+ */
+unsigned device_lid_row(const struct device *);
+uint16_t device_lid(const struct device *);
 /*
  * The interface that a row is shown with: the one that has the address, or, for the GID that is made of the GUID, the one of the
  * port's addresses, rather another than loopback. 0: the row is empty, or the port has no address.

@@ -116,4 +116,15 @@ uint32_t profile_transport(const struct profile *p)
 	return types[p->transport];
 }
 
-uint8_t profile_link_layer(const struct profile *p) { return p->link == LINK_UNSPECIFIED ? 0 : 2; }
+static const struct {
+	uint8_t layer;
+	const char *name;
+} links[] = {
+	[LINK_ETHERNET] = { 2, "Ethernet" },
+	[LINK_UNSPECIFIED] = { 0, "Unspecified" },
+	[LINK_INFINIBAND] = { 1, "InfiniBand" },
+};
+
+uint8_t profile_link_layer(const struct profile *p) { return links[p->link].layer; }
+
+const char *profile_link_name(const struct profile *p) { return links[p->link].name; }

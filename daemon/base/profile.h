@@ -28,7 +28,7 @@ enum gid_layout {
 /* As verbs.h has them, in another order: those of a RoCE adapter are 0. */
 enum profile_node { NODE_CA, NODE_RNIC, NODE_UNSPECIFIED };
 enum profile_transport { TRANSPORT_IB, TRANSPORT_IWARP, TRANSPORT_UNSPECIFIED };
-enum profile_link { LINK_ETHERNET, LINK_UNSPECIFIED };
+enum profile_link { LINK_ETHERNET, LINK_UNSPECIFIED, LINK_INFINIBAND };
 
 /* No pointers: configurations are handed from process to process. */
 struct profile {
@@ -73,6 +73,7 @@ void profile_device(const struct profile *, unsigned number, char name[RDMAD_NAM
 uint32_t profile_node(const struct profile *);
 uint32_t profile_transport(const struct profile *);
 uint8_t profile_link_layer(const struct profile *);
+const char *profile_link_name(const struct profile *); /* as files in /sys have it */
 
 /* "rdmad, cx7, ...": all of profile.def. */
 void profile_names(char *buf, size_t len);

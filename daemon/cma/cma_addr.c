@@ -65,11 +65,6 @@ void cma_addr_of_gid(union cmm_addr *a, int family, const uint8_t *gid, uint16_t
 	cma_addr_port_set(a, port);
 }
 
-static bool gid_loopback(const uint8_t *gid)
-{
-	return gid_is_v6_loopback(gid) || (gid_is_v4(gid) && gid[GID_V4_AT] == 127);
-}
-
 /* ---- devices ---------------------------------------------------------------------- */
 
 int cma_row(const struct device *dev, const uint8_t *gid) { return dev->gone ? -1 : device_row(dev, gid); }
@@ -104,7 +99,7 @@ static bool settle_by_gid(struct cma_id *id, const uint8_t *gid, unsigned scope)
 	return false;
 }
 
-static bool gid_loopback_v4(const uint8_t *gid) { return gid_loopback(gid) && gid_is_v4(gid); }
+static bool gid_loopback_v4(const uint8_t *gid) { return gid_is_loopback(gid) && gid_is_v4(gid); }
 
 /* The first device with such an address, which is in *row; NULL: there is none. */
 static struct device *device_with(bool (*such)(const uint8_t *gid), int *row)
@@ -202,7 +197,7 @@ int cma_bind(struct cma_id *id, const union cmm_addr *asked)
 	if (!cma_addr_any(a) && !settle_by_gid(id, gid, cma_family(a) == AF_INET6 ? a->in6.sin6_scope_id : 0))
 		return host_has(a) ? ENODEV : EADDRNOTAVAIL;
 	id->src = *a;
-	id->from_here = here && !gid_loopback(gid);
+	id->from_here = here && !gid_is_loopback(gid);
 	if (here) /* ::1 takes no IPv4 */
 		id->afonly = true;
 	else if (!id->afonly_set)
@@ -255,7 +250,7 @@ static int settle_by_route(struct cma_id *id, const union cmm_addr *dst)
 	/* To oneself: from there, too. */
 	if (settle_by_gid(id, to, cma_family(dst) == AF_INET6 ? dst->in6.sin6_scope_id : 0))
 		return 0;
-	if (gid_loopback(to) && settle_loopback(id, cma_family(dst) == AF_INET))
+	if (gid_is_loopback(to) && settle_loopback(id, cma_family(dst) == AF_INET))
 		return 0;
 	return ENODEV;
 }

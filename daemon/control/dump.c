@@ -93,9 +93,9 @@ static json_t *look_json(const struct device *d)
 		if (p->no >> f & 1)
 			json_array_append_new(without, json_string(feature_row(f)->word));
 
-	return json_pack("{s:s s:o s:s s:s s:s s:s s:s s:o s:i s:i s:i s:i s:i s:i}", "profile", p->name, "without",
+	return json_pack("{s:s s:o s:s s:s s:s s:s s:s s:i s:o s:i s:i s:i s:i s:i s:i}", "profile", p->name, "without",
 			 without, "fw_ver", p->fw, "hca_type", p->hca_type, "board_id", p->board, "node_type",
-			 nodes[p->node], "link_layer", p->link == LINK_UNSPECIFIED ? "Unspecified" : "Ethernet",
+			 nodes[p->node], "link_layer", profile_link_name(p), "lid", (int)device_lid(d),
 			 "sys_image_guid", guid_json(adapter->guid), "adapter", (int)adapter->index, "port",
 			 (int)device_port(d), "vendor", (int)p->pci_vendor, "device", (int)p->pci_device, "hw_rev",
 			 (int)p->hw_ver, "numa", d->numa);

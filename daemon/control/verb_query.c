@@ -55,6 +55,7 @@ int verb_query_device(struct call *call)
 		.max_dm = (uint32_t)p->max_dm,
 		.max_pkeys = (uint32_t)p->max_pkeys,
 		.gid_pairs = p->gids == GIDS_PAIRS,
+		.lids = p->link == LINK_INFINIBAND,
 		.max_mcast_grp = (uint32_t)p->max_mcast_grp,
 		.max_mcast_qp_attach = (uint32_t)p->max_mcast_qp_attach,
 		.comp_vectors = cores > 0 ? (uint32_t)cores : 1,
@@ -134,6 +135,7 @@ int verb_query_port(struct call *call)
 		.link_layer = profile_link_layer(dev->profile),
 		.bad_pkey = violations(dev, HCA_STAT_BAD_PKEY),
 		.qkey_viol = violations(dev, HCA_STAT_BAD_QKEY),
+		.lid = device_lid(dev),
 	};
 	memcpy(a->pkey, dev->pkey, sizeof(a->pkey));
 	speed_set(a, dev->link_mbps);
@@ -167,5 +169,19 @@ int verb_query_gid(struct call *call)
 	memcpy(g->gid, row->gid, sizeof(g->gid));
 	g->index = i;
 	g->ndev_ifindex = device_gid_interface(dev, row);
+	return 0;
+}
+
+int verb_query_lid(struct call *call)
+{
+	const struct device *dev = call->s->ctx->dev;
+	const uint32_t lid = call->req->gid.index;
+	struct msg_gid *g = &call->rep->gid;
+
+	if (call->req->gid.port != 1 || dev->profile->link != LINK_INFINIBAND || !lid || lid > GID_LID_MOST)
+		return EINVAL;
+	g->index = device_lid_row(dev);
+	memcpy(g->gid, dev->gid[g->index].gid, sizeof(g->gid));
+	gid_lid_set(g->gid, (uint16_t)lid);
 	return 0;
 }

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RDMAD_ABI 29u /* raised whenever a layout in this file or msg.h changes */
+#define RDMAD_ABI 30u /* raised whenever a layout in this file or msg.h changes */
 
 #define RD_MAX_SGE     32u        /* scatter/gather entries of one work request */
 #define RD_MAX_INLINE  1024u      /* bytes of inline data of one work request */
@@ -190,7 +190,9 @@ struct cqe {
 	uint8_t srq;         /* receive: the WR came from a shared receive queue; 2: from one of XRC */
 	uint16_t pkey_index;
 	uint32_t cqn; /* which CQ (of use to the daemon only) */
-	uint32_t sl;
+	uint8_t sl;
+	uint8_t rsv;
+	uint16_t slid; /* UD: the sender's, 0 of a port without LIDs */
 	uint32_t srqn; /* with srq: which */
 	uint32_t nth;  /* of the completions of this shard that have this time_ns */
 };

@@ -33,8 +33,25 @@ static inline bool gid_is_v6_loopback(const uint8_t gid[16])
 	return gid_same(gid, one);
 }
 
+/* 127.0.0.0/8, or ::1. */
+static inline bool gid_is_loopback(const uint8_t gid[16])
+{
+	return gid_is_v4(gid) ? gid[GID_V4_AT] == 127 : gid_is_v6_loopback(gid);
+}
+
 /* fe80::/10. */
 static inline bool gid_is_v6_link_local(const uint8_t gid[16]) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
+
+/* The LID of a port that has this address, for programs of InfiniBand: its last 15 bits, which are those of no multicast LID. */
+#define GID_LID_MOST 0x7fffu
+
+static inline uint16_t gid_lid(const uint8_t gid[16]) { return (uint16_t)((gid[14] << 8 | gid[15]) & GID_LID_MOST); }
+
+static inline void gid_lid_set(uint8_t gid[16], uint16_t lid)
+{
+	gid[14] = (uint8_t)((gid[14] & 0x80) | lid >> 8);
+	gid[15] = (uint8_t)lid;
+}
 
 /* A multicast group: ff00::/8, or 224.0.0.0/4. */
 static inline bool gid_is_group(const uint8_t gid[16])

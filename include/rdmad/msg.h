@@ -121,7 +121,7 @@ struct msg_device_attr { /* of struct ibv_device_attr what is not a constant of 
 	uint32_t max_dm; /* bytes of device memory, at most, in one piece */
 	uint32_t max_pkeys;
 	uint32_t gid_pairs; /* rows 0, 2, ... of the GID table are those of RoCE v1, and mean the ones behind them */
-	uint32_t rsv;
+	uint32_t lids;      /* its port has a LID, and peers may be addressed by theirs */
 	char fw_ver[RDMAD_NAME_LEN];
 	char profile[PROFILE_NAME_LEN]; /* empty: rdmad's own */
 };
@@ -137,6 +137,7 @@ struct msg_port_attr {
 	uint32_t pkey_n;
 	uint32_t max_msg;
 	uint32_t bad_pkey, qkey_viol;
+	uint32_t lid;            /* 0: this port has none */
 	uint16_t pkey[RD_PKEYS]; /* pkey_n of them, in host order */
 };
 

@@ -14,10 +14,28 @@
 #include <netinet/ip.h>
 #include <stdlib.h>
 
-int av_from_attr(const struct rd_ctx *c, struct av *av, const struct ibv_ah_attr *a)
+#define LID_HOPS 64u /* a subnet of InfiniBand may be several of IP */
+
+/* Of a port that has a LID: the address that the peer's stands for. */
+static int av_from_lid(struct rd_ctx *c, struct av *av, const struct ibv_ah_attr *a)
 {
-	if (!a->is_global || a->port_num != 1)
+	struct msg_req req = { .op = MSG_QUERY_LID, .gid = { a->port_num, a->dlid } };
+	struct msg_rep rep;
+	int err = c->attr.lids ? ctx_call(c, &req, &rep) : EINVAL;
+
+	if (err)
+		return err;
+	*av = (struct av){ .sgid_index = (uint8_t)rep.gid.index, .hop_limit = LID_HOPS, .sl = a->sl };
+	memcpy(av->dgid, rep.gid.gid, sizeof(av->dgid));
+	return 0;
+}
+
+int av_from_attr(struct rd_ctx *c, struct av *av, const struct ibv_ah_attr *a)
+{
+	if (a->port_num != 1)
 		return EINVAL;
+	if (!a->is_global)
+		return av_from_lid(c, av, a);
 	memset(av, 0, sizeof(*av));
 	memcpy(av->dgid, a->grh.dgid.raw, sizeof(av->dgid));
 	av->flow_label = a->grh.flow_label & 0xfffff;
@@ -30,10 +48,13 @@ int av_from_attr(const struct rd_ctx *c, struct av *av, const struct ibv_ah_attr
 
 int av_refuse(struct rd_ctx *c, uint32_t qpn, const char *verb, const struct ibv_ah_attr *a)
 {
+	if (!a->is_global && c->attr.lids && a->port_num == 1)
+		return refuse(c, qpn, verb, EINVAL, "dlid 0x%x is no LID of a port; give 0x1 to 0x%x", a->dlid,
+			      GID_LID_MOST);
 	if (!a->is_global)
 		return refuse(c, qpn, verb, EINVAL,
 			      "is_global is 0: RoCE needs a GRH: address peers by GID, not LID "
-			      "(qperf: -cm 1; pingpongs: -g N)");
+			      "(qperf: -cm 1; pingpongs: -g N), or take a port with LIDs: rdmad-run --as ib");
 	return refuse(c, qpn, verb, EINVAL, "port_num of the address is %u: there is port 1 only",
 		      (unsigned)a->port_num);
 }

@@ -190,8 +190,8 @@ static void wc_fill(struct ibv_wc *wc, const struct cqe *e)
 	wc->src_qp = e->src_qp;
 	wc->wc_flags = e->flags;
 	wc->pkey_index = e->pkey_index;
-	wc->slid = 0;
-	wc->sl = (uint8_t)e->sl;
+	wc->slid = e->slid;
+	wc->sl = e->sl;
 	wc->dlid_path_bits = 0;
 }
 
@@ -363,8 +363,8 @@ static __be32 read_imm_data(struct ibv_cq_ex *ex) { return now(ex)->imm; }
 static uint32_t read_qp_num(struct ibv_cq_ex *ex) { return now(ex)->qpn; }
 static uint32_t read_src_qp(struct ibv_cq_ex *ex) { return now(ex)->src_qp; }
 static unsigned int read_wc_flags(struct ibv_cq_ex *ex) { return now(ex)->flags; }
-static uint32_t read_slid(struct ibv_cq_ex *) { return 0; }
-static uint8_t read_sl(struct ibv_cq_ex *ex) { return (uint8_t)now(ex)->sl; }
+static uint32_t read_slid(struct ibv_cq_ex *ex) { return now(ex)->slid; }
+static uint8_t read_sl(struct ibv_cq_ex *ex) { return now(ex)->sl; }
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *) { return 0; }
 static uint64_t read_completion_ts(struct ibv_cq_ex *ex) { return now(ex)->time_ns; }
 static uint16_t read_cvlan(struct ibv_cq_ex *) { return 0; }

@@ -335,7 +335,7 @@ static bool is_no_state(const struct ibv_qp_attr *a, int mask)
 	return mask & IBV_QP_STATE && (unsigned)a->qp_state > IBV_QPS_ERR;
 }
 
-static int attr_in(const struct rd_ctx *c, struct qp_attr *m, const struct ibv_qp_attr *a, int mask)
+static int attr_in(struct rd_ctx *c, struct qp_attr *m, const struct ibv_qp_attr *a, int mask)
 {
 	memset(m, 0, sizeof(*m));
 	m->qkey = a->qkey;
@@ -441,7 +441,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
-static int steps_in(const struct rd_ctx *c, enum ibv_qp_type type, const struct ibv_qp_attr *attr, const int *mask,
+static int steps_in(struct rd_ctx *c, enum ibv_qp_type type, const struct ibv_qp_attr *attr, const int *mask,
 		    unsigned n, struct msg_steps *s)
 {
 	int err = n <= MSG_STEPS ? 0 : EINVAL;
@@ -495,6 +495,8 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, s
 	if (err)
 		return err;
 	attr_out(attr, &rep.qp_query.attr);
+	if (q->ctx->attr.lids)
+		attr->ah_attr.dlid = gid_lid(attr->ah_attr.grh.dgid.raw);
 	cap_out(&q->cap, &attr->cap);
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = qp->qp_context,

@@ -202,7 +202,7 @@ int port_query(struct ibv_context *context, uint8_t port, struct ibv_port_attr *
 	full.max_mtu = m.max_mtu;
 	full.active_mtu = m.active_mtu;
 	full.gid_tbl_len = (int)m.gid_n;
-	full.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	full.port_cap_flags = IBV_PORT_CM_SUP | (m.lid ? 0 : IBV_PORT_IP_BASED_GIDS);
 	full.max_msg_sz = m.max_msg;
 	full.bad_pkey_cntr = m.bad_pkey;
 	full.qkey_viol_cntr = m.qkey_viol;
@@ -212,7 +212,8 @@ int port_query(struct ibv_context *context, uint8_t port, struct ibv_port_attr *
 	full.active_speed = m.active_speed;
 	full.phys_state = m.phys_state;
 	full.link_layer = m.link_layer;
-	full.flags = IBV_QPF_GRH_REQUIRED;
+	full.lid = full.sm_lid = (uint16_t)m.lid; /* nobody else manages this subnet */
+	full.flags = m.lid ? 0 : IBV_QPF_GRH_REQUIRED;
 	memset(attr, 0, len);
 	memcpy(attr, &full, len < sizeof(full) ? len : sizeof(full));
 	return 0;

@@ -25,6 +25,7 @@ RUN_TESTS = \
 	t/run/cdi.test \
 	t/run/completion.test \
 	t/run/lesson.test \
+	t/run/lid.test \
 	t/run/explain.test \
 	t/run/hang.test \
 	t/run/kubernetes.test \

@@ -69,10 +69,16 @@ t_verbs_way_SOURCES = t/verbs/way.c lib/verbs/way.c lib/verbs/ctx.c lib/verbs/ha
 t_verbs_way_CFLAGS = $(AM_CFLAGS)
 t_verbs_way_LDADD = $(CHECK_LIBS)
 
+check_PROGRAMS += t/verbs/lid
+t_verbs_lid_SOURCES = t/verbs/lid.c
+t_verbs_lid_CPPFLAGS = -D_GNU_SOURCE $(CHECK_CFLAGS)
+t_verbs_lid_LDADD = -libverbs $(CHECK_LIBS)
+
 VERBS_TESTS = \
 	t/verbs/api.test \
 	t/verbs/direct.test \
 	t/verbs/glibc.test \
+	t/verbs/lid.test \
 	t/verbs/loader.test \
 	t/verbs/symbols.test
 TESTS += $(VERBS_TESTS)
