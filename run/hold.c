@@ -313,7 +313,7 @@ static char **daemon_argv(const struct options *opt, const struct install *in, c
 	}
 	if (opt->own) {
 		argv[n++] = (char *)"--config";
-		argv[n++] = (char *)"/dev/stdin";
+		argv[n++] = (char *)"/proc/self/fd/0";
 	}
 	for (unsigned i = 0; i < opt->daemon_arg_n; i++)
 		argv[n++] = opt->daemon_args[i];

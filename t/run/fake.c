@@ -50,14 +50,14 @@ static void arguments_write(int argc, char **argv)
 	fclose(f);
 }
 
-/* A --config of /dev/stdin, copied to the file $FAKE_CONF. */
+/* A --config of standard input, copied to the file $FAKE_CONF. */
 static void config_write(int argc, char **argv)
 {
 	FILE *f = file_of("FAKE_CONF", "w");
 	int c;
 
 	for (int i = 1; f && i + 1 < argc; i++)
-		if (!strcmp(argv[i], "--config") && !strcmp(argv[i + 1], "/dev/stdin"))
+		if (!strcmp(argv[i], "--config") && !strcmp(argv[i + 1], "/proc/self/fd/0"))
 			while ((c = getchar()) != EOF)
 				fputc(c, f);
 	if (f)
