@@ -102,6 +102,20 @@ static enum fault store(struct hca *h, struct qp *qp, const struct burst *b, con
 	return FAULT_NONE;
 }
 
+/* On a port with LIDs one that is known by its LID has no GRH, as there. */
+static void source_tell(const struct hca *h, const struct burst *b, struct cqe *c)
+{
+	const bool v4 = gid_is_v4(b->route.sgid);
+
+	c->src_qp = b->sqpn;
+	if (h->cfg.lids && v4)
+		c->slid = gid_lid(b->route.sgid);
+	else
+		c->flags = WC_GRH;
+	if (!h->cfg.lids)
+		c->sl = v4 ? SL_IPV4 : SL_IPV6;
+}
+
 void ud_rx(struct hca *h, struct qp *qp, const struct burst *b)
 {
 	enum fault f = FAULT_NONE;
@@ -127,12 +141,9 @@ void ud_rx(struct hca *h, struct qp *qp, const struct burst *b)
 		return;
 	c = recv_cqe(qp, w);
 	c.byte_len = (uint32_t)(GRH_LEN + b->payload_len);
-	c.src_qp = b->sqpn;
 	c.solicited = b->se;
-	c.flags = WC_GRH;
+	source_tell(h, b, &c);
 	c.pkey_index = qp->attr.pkey_index;
-	c.slid = h->cfg.lids ? gid_lid(b->route.sgid) : 0;
-	c.sl = gid_is_v4(b->route.sgid) ? SL_IPV4 : SL_IPV6;
 	if (opcode_get(b->op_first)->hdrs & HDR_IMM) {
 		c.flags |= WC_WITH_IMM;
 		c.imm = b->imm;

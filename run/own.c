@@ -3,6 +3,8 @@
 #include "run.h"
 #include "say.h"
 
+#include <rdmad/gid.h>
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -105,15 +107,16 @@ static bool addr_free(uint32_t addr)
 
 /*
  * An address of the loopback network, 127.64.0.0/10, for each port another one.  Our process id chooses it, so that two of us try
- * different ones, unless they are in different PID namespaces.
+ * different ones, unless they are in different PID namespaces.  LIDs are the last 15 bits, so there all are of 127.64.0.0/17.
  */
-static uint32_t own_addr(unsigned port)
+static uint32_t own_addr(const struct options *opt, unsigned port)
 {
+	const uint32_t most = opt->profile && !strcmp(opt->profile, "ib") ? GID_LID_MOST : 0x3fffff;
 	uint32_t pid = (uint32_t)getpid(), addr = 0;
 
 	for (uint32_t i = 0; i < 64; i++) {
-		addr = 0x7f400000 | ((pid + i * 65521 + port * 2039) & 0x3fffff);
-		if (addr_free(addr))
+		addr = 0x7f400000 | ((pid + i * 65521 + port * 2039) & most);
+		if (addr & GID_LID_MOST && addr_free(addr))
 			break;
 	}
 	return addr;
@@ -160,7 +163,7 @@ void own_rails(struct options *opt)
 	if (!opt->addr)
 		abort();
 	for (unsigned i = 0; i < n; i++)
-		opt->addr[i] = own_addr(i);
+		opt->addr[i] = own_addr(opt, i);
 }
 
 static unsigned devices_n(const struct options *opt)
@@ -198,7 +201,7 @@ int own_config(const struct options *opt)
 			dprintf(fd, " spare = true");
 		if (opt->rails)
 			dprintf(fd, " numa-node = %u", node_of(opt, i, n));
-		a = opt->own_addr ? 0 : opt->rails ? opt->addr[opt->host * n + i] : own_addr(i);
+		a = opt->own_addr ? 0 : opt->rails ? opt->addr[opt->host * n + i] : own_addr(opt, i);
 		if (opt->own_addr)
 			dprintf(fd, " addresses = { \"%s\" } }", opt->own_addr);
 		else

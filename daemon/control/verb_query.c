@@ -183,5 +183,8 @@ int verb_query_lid(struct call *call)
 	g->index = device_lid_row(dev);
 	memcpy(g->gid, dev->gid[g->index].gid, sizeof(g->gid));
 	gid_lid_set(g->gid, (uint16_t)lid);
+	for (unsigned i = 0; i < devices_n && device_of_gid(g->gid) < 0; i++) /* ours may have other addresses */
+		if (device_lid(&devices[i]) == lid)
+			memcpy(g->gid, devices[i].gid[device_lid_row(&devices[i])].gid, sizeof(g->gid));
 	return 0;
 }

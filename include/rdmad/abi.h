@@ -192,7 +192,7 @@ struct cqe {
 	uint32_t cqn; /* which CQ (of use to the daemon only) */
 	uint8_t sl;
 	uint8_t rsv;
-	uint16_t slid; /* UD: the sender's, 0 of a port without LIDs */
+	uint16_t slid; /* UD, of a port with LIDs: the sender's, or 0 */
 	uint32_t srqn; /* with srq: which */
 	uint32_t nth;  /* of the completions of this shard that have this time_ns */
 };

@@ -16,16 +16,24 @@
 
 #define LID_HOPS 64u /* a subnet of InfiniBand may be several of IP */
 
+/* Without a GRH, or with one that says no more than that there is one: the GIDs of rows 0. */
+static bool lid_leads(const struct ibv_ah_attr *a)
+{
+	return !a->is_global || (gid_is_v6_link_local(a->grh.dgid.raw) && a->dlid && a->dlid <= GID_LID_MOST);
+}
+
 /* Of a port that has a LID: the address that the peer's stands for. */
 static int av_from_lid(struct rd_ctx *c, struct av *av, const struct ibv_ah_attr *a)
 {
 	struct msg_req req = { .op = MSG_QUERY_LID, .gid = { a->port_num, a->dlid } };
 	struct msg_rep rep;
-	int err = c->attr.lids ? ctx_call(c, &req, &rep) : EINVAL;
+	int err = ctx_call(c, &req, &rep);
 
 	if (err)
 		return err;
 	*av = (struct av){ .sgid_index = (uint8_t)rep.gid.index, .hop_limit = LID_HOPS, .sl = a->sl };
+	if (a->is_global)
+		av->tclass = a->grh.traffic_class;
 	memcpy(av->dgid, rep.gid.gid, sizeof(av->dgid));
 	return 0;
 }
@@ -34,8 +42,10 @@ int av_from_attr(struct rd_ctx *c, struct av *av, const struct ibv_ah_attr *a)
 {
 	if (a->port_num != 1)
 		return EINVAL;
-	if (!a->is_global)
+	if (c->attr.lids && lid_leads(a))
 		return av_from_lid(c, av, a);
+	if (!a->is_global)
+		return EINVAL;
 	memset(av, 0, sizeof(*av));
 	memcpy(av->dgid, a->grh.dgid.raw, sizeof(av->dgid));
 	av->flow_label = a->grh.flow_label & 0xfffff;
@@ -51,7 +61,7 @@ int av_refuse(struct rd_ctx *c, uint32_t qpn, const char *verb, const struct ibv
 	if (!a->is_global && c->attr.lids && a->port_num == 1)
 		return refuse(c, qpn, verb, EINVAL, "dlid 0x%x is no LID of a port; give 0x1 to 0x%x", a->dlid,
 			      GID_LID_MOST);
-	if (!a->is_global)
+	if (!a->is_global && !c->attr.lids)
 		return refuse(c, qpn, verb, EINVAL,
 			      "is_global is 0: RoCE needs a GRH: address peers by GID, not LID "
 			      "(qperf: -cm 1; pingpongs: -g N), or take a port with LIDs: rdmad-run --as ib");

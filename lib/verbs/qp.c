@@ -495,8 +495,10 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, s
 	if (err)
 		return err;
 	attr_out(attr, &rep.qp_query.attr);
-	if (q->ctx->attr.lids)
+	if (q->ctx->attr.lids && gid_is_v4(attr->ah_attr.grh.dgid.raw)) {
+		attr->ah_attr.is_global = 0;
 		attr->ah_attr.dlid = gid_lid(attr->ah_attr.grh.dgid.raw);
+	}
 	cap_out(&q->cap, &attr->cap);
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = qp->qp_context,
