@@ -402,13 +402,15 @@ int map_new(struct mem_map *m, const struct peer *client, int fd, bool segment, 
 	const size_t in_page = p->off & (PAGE - 1);
 	struct map_file *f;
 	struct source s;
+	uint64_t end;
 	int err;
 
 	memset(m, 0, sizeof(*m));
 	err = source_read(&s, fd);
 	if (err)
 		return err;
-	if (!is_part(p) || p->off > s.size || p->len > s.size - p->off)
+	end = (s.size + s.page - 1) & ~(s.page - 1); /* all of the last page is there */
+	if (!is_part(p) || p->off > end || p->len > end - p->off)
 		return EINVAL;
 	err = s.writes ? file_take(&f, &s, client, p->off, p->off + p->len, segment ? SEGMENT : 0) : EACCES;
 	if (err) /* that it can be mapped is its exporter's choice: memory of GPUs mostly cannot */
