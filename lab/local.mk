@@ -32,4 +32,5 @@ noinst_HEADERS += \
 	lab/rule_yaml.h \
 	lab/splitmix.h \
 	lab/spool.h \
-	lab/tap.h
+	lab/tap.h \
+	lab/text_cut.h

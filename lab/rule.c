@@ -14,6 +14,7 @@
 #include "../proto/opcode.h"
 #include "ns_text.h"
 #include "splitmix.h"
+#include "text_cut.h"
 
 /* ---- dice ------------------------------------------------------------------------------- */
 
@@ -138,6 +139,7 @@ static void say(struct rule_verdict *v, const struct rule *r, const char *fmt, .
 	at = strlen(v->text);
 	snprintf(v->text + at, sizeof(v->text) - at, " by rule %u%s%s%s", r->id, r->name[0] ? " (" : "", r->name,
 		 r->name[0] ? ")" : "");
+	text_cut(v->text);
 }
 
 static void answer(struct rule_verdict *v, enum rule_answer how, uint8_t syndrome)
@@ -388,7 +390,7 @@ static const struct rule *left_behind(struct rules *rs, struct flow *f, const st
 
 static void rule_take(struct rules *rs, struct rule *r, struct flow *f, const struct tap_pkt *p, struct rule_verdict *v)
 {
-	size_t before = strlen(v->text);
+	const char *text = v->text + strlen(v->text); /* what it will say */
 	uint64_t late = v->delay_ns;
 	bool did = false;
 	uint64_t dice;
@@ -408,8 +410,8 @@ static void rule_take(struct rules *rs, struct rule *r, struct flow *f, const st
 	if (!did)
 		return;
 	r->hits++;
-	rules_log(rs, r, p, p->now, (struct rule_did){ ns_since(v->delay_ns, late), v->drop, true, v->answer },
-		  v->text + before + (before ? 2 : 0));
+	text += text > v->text && !strncmp(text, "; ", 2) ? 2 : 0; /* not if there was no room */
+	rules_log(rs, r, p, p->now, (struct rule_did){ ns_since(v->delay_ns, late), v->drop, true, v->answer }, text);
 }
 
 void rules_decide(struct rules *rs, struct flow *f, struct tap_pkt *p, struct rule_verdict *v)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../proto/opcode.h"
+#include "text_cut.h"
 
 #define TOLD 4u /* rules */
 
@@ -195,7 +196,10 @@ static size_t deed_put(const struct deed *d, const struct rule_suspect *q, char 
 		put = snprintf(text, len, "%s: PSN 0x%x %s, %s", name, (unsigned)n->psn.v, words, times);
 	else
 		put = snprintf(text, len, "%s: an answer to this PSN %s, %s", name, words, times);
-	return put < 0 ? 0 : (size_t)put < len ? (size_t)put : len - 1;
+	if (put >= 0 && (size_t)put < len)
+		return (size_t)put;
+	text_cut(text);
+	return strlen(text);
 }
 
 /* While a port is down, or the like, all that passes it is dropped. */

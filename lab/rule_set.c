@@ -9,6 +9,7 @@
 #include "../proto/cm_msg.h"
 #include "../proto/opcode.h"
 #include "ns_text.h"
+#include "text_cut.h"
 
 void rules_fini(struct rules *rs)
 {
@@ -193,6 +194,7 @@ void rules_log(struct rules *rs, const struct rule *r, const struct tap_pkt *p, 
 			n->fix = a->fix;
 	}
 	snprintf(n->text, sizeof(n->text), "%s", text);
+	text_cut(n->text);
 }
 
 const struct rule_note *rules_note_get(const struct rules *rs, uint64_t i)

@@ -467,6 +467,47 @@ START_TEST(long_log)
 }
 END_TEST
 
+/* Half a character at the end: of this name each has two bytes, none of which is ASCII. */
+static bool is_cut(const char *text)
+{
+	unsigned n = 0;
+
+	for (; *text; text++)
+		n += *text & 0x80 ? 1 : 0;
+	return n % 2;
+}
+
+/* More is said than there is room for: what is cut off is UTF-8 still, and of a rule whose words have no room none are remembered. */
+START_TEST(much_to_say)
+{
+	static const char name[] = "ééééééééééééééééééééééé"; /* 46 bytes */
+	struct rule_suspect q = {
+		.peer = -1, .qpn = QP(1), .able = 1u << ACT_DROP, .psn = psn(FIRST), .last = psn(FIRST)
+	};
+	char text[1024] = "rules:\n", own[60];
+	size_t at = strlen(text);
+
+	for (unsigned i = 0; i < 6; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at,
+				       "- {name: %s, match: {packet: write}, do: [ecn, {delay: %s}%s]}\n", name,
+				       i % 2 ? "100us" : "1ms", i == 5 ? ", drop" : "");
+	lab_begin(&lab, text);
+	ck_assert(lab_drops(&lab, QP(1), OP_WRITE_ONLY, 0));
+	ck_assert(!is_cut(lab.v.text));
+	for (unsigned i = 1; i <= 6; i++) {
+		const char *said = rules_note_get(&lab.rules, i)->text;
+
+		ck_assert(!is_cut(said));
+		ck_assert_msg(i < 3 ? !strncmp(said, "marked as", 9) : i > 3 ? !*said : true, "%u: %s", i, said);
+	}
+	for (size_t room = sizeof(own); room > 20; room--) {
+		rules_blame(&lab.rules, &q, own, room);
+		ck_assert_msg(!is_cut(own), "%s", own);
+	}
+	lab_end(&lab);
+}
+END_TEST
+
 TEST_MAIN("rule", by_default_what_leaves, direction, device, path, queue_pairs, packets, acknowledgements,
 	  service_and_cm, cm_messages, senders, noted, cnp, psns, transmissions, time_window, counts, counts_per_qp,
-	  probability, seeds, in_turn, come_and_go, long_log)
+	  probability, seeds, in_turn, come_and_go, long_log, much_to_say)
