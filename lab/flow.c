@@ -122,6 +122,8 @@ static unsigned stream_note(struct stream *s, psn_t p)
 		s->count[psn_sub(p, (uint32_t)i).v & (s->size - 1)] = 0;
 	if (ahead > 0)
 		s->max = p;
+	if (psn_diff(s->max, s->first) > (int32_t)COUNT_MAX) /* PSNs begin anew */
+		s->first = psn_sub(s->max, COUNT_MAX);
 	while (size < COUNT_MAX && (int32_t)size <= -ahead)
 		size *= 2;
 	if ((int32_t)size <= -ahead || (size > s->size && !stream_grow(s, size)))

@@ -338,6 +338,24 @@ START_TEST(transmissions)
 }
 END_TEST
 
+/* However many came before, one that is sent again after many others is told from one that is new. */
+START_TEST(transmissions_late)
+{
+	static const int jumps[] = { 0, 4000000, 8000000, 12000000 };
+
+	for (unsigned i = 0; i < 4; i++) {
+		lab_begin(&lab, RULE("iter: 1", ""));
+		for (unsigned k = 0; k <= i; k++)
+			ck_assert(lab_drops(&lab, QP(1), OP_WRITE_ONLY, jumps[k]));
+		for (int rel = jumps[i] + 1; rel < jumps[i] + 2000; rel++)
+			ck_assert(lab_drops(&lab, QP(1), OP_WRITE_ONLY, rel));
+		for (int rel = jumps[i] + 1; rel < jumps[i] + 2000; rel++)
+			ck_assert_msg(!lab_drops(&lab, QP(1), OP_WRITE_ONLY, rel), "%d", rel);
+		lab_end(&lab);
+	}
+}
+END_TEST
+
 START_TEST(time_window)
 {
 	lab_begin(&lab, RULE("time: 2ms..4ms", ""));
@@ -509,5 +527,5 @@ START_TEST(much_to_say)
 END_TEST
 
 TEST_MAIN("rule", by_default_what_leaves, direction, device, path, queue_pairs, packets, acknowledgements,
-	  service_and_cm, cm_messages, senders, noted, cnp, psns, transmissions, time_window, counts, counts_per_qp,
-	  probability, seeds, in_turn, come_and_go, long_log, much_to_say)
+	  service_and_cm, cm_messages, senders, noted, cnp, psns, transmissions, transmissions_late, time_window,
+	  counts, counts_per_qp, probability, seeds, in_turn, come_and_go, long_log, much_to_say)
