@@ -135,15 +135,19 @@ static char *spec_text(const struct impair_spec *c)
 static char *file_text(const char *path, const char **wrong)
 {
 	FILE *f = fopen(path, "re");
-	char *text = malloc(TEXT_MOST + 1);
+	char *text = malloc(TEXT_MOST + 2);
 	size_t len = 0;
 
 	*wrong = f ? NULL : strerror(errno);
 	if (f && text) {
-		len = fread(text, 1, TEXT_MOST, f);
+		len = fread(text, 1, TEXT_MOST + 1, f);
+		text[len] = '\0';
 		if (ferror(f))
 			*wrong = strerror(errno);
-		text[len] = '\0';
+		else if (len > TEXT_MOST)
+			*wrong = "more than 1 MiB of rules";
+		else if (strlen(text) != len)
+			*wrong = "it has a zero byte in it";
 	}
 	if (f)
 		fclose(f);
