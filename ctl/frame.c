@@ -19,8 +19,8 @@
 #define ICRC_MAX_PKT  (PKT_HDR_MAX + 4096u + ICRC_LEN)
 
 /* clang-format off */
-enum link { LINK_NULL = 0, LINK_ETHERNET = 1, LINK_RAW_BSD = 12, LINK_RAW = 101, LINK_SLL = 113, LINK_IPV4 = 228, LINK_IPV6 = 229,
-	    LINK_SLL2 = 276 };
+enum link { LINK_NULL = 0, LINK_ETHERNET = 1, LINK_RAW_BSD = 12, LINK_RAW = 101, LINK_LOOP = 108, LINK_SLL = 113,
+	    LINK_IPV4 = 228, LINK_IPV6 = 229, LINK_SLL2 = 276 };
 /* clang-format on */
 
 bool frame_link_known(int link)
@@ -30,6 +30,7 @@ bool frame_link_known(int link)
 	case LINK_ETHERNET:
 	case LINK_RAW_BSD:
 	case LINK_RAW:
+	case LINK_LOOP:
 	case LINK_SLL:
 	case LINK_IPV4:
 	case LINK_IPV6:
@@ -41,19 +42,24 @@ bool frame_link_known(int link)
 /* 802.1Q, 802.1ad, and what was used for outer tags before that. */
 static bool is_vlan(uint32_t type) { return type == 0x8100 || type == 0x88a8 || type == 0x9100; }
 
-/* Where the IP header is; len if there is none. */
+/* Where the IP header is, behind a header of at bytes and VLAN tags; type: where the EtherType is.  len if there is none. */
+static size_t behind_tags(const uint8_t *p, size_t len, size_t type, size_t at)
+{
+	if (len < at)
+		return len;
+	for (; is_vlan(be16_get(p + type)) && at + 4 <= len; at += 4)
+		type = at + 2;
+	return be16_get(p + type) == 0x0800 || be16_get(p + type) == 0x86dd ? at : len;
+}
+
 static size_t ip_at(int link, const uint8_t *p, size_t len)
 {
-	size_t at;
-
 	switch (link) {
-	case LINK_ETHERNET:
-		for (at = 12; at + 2 <= len && is_vlan(be16_get(p + at)); at += 4)
-			;
-		return at + 2 <= len && (be16_get(p + at) == 0x0800 || be16_get(p + at) == 0x86dd) ? at + 2 : len;
-	case LINK_SLL: return 16;
-	case LINK_SLL2: return 20;
-	case LINK_NULL: return 4;
+	case LINK_ETHERNET: return behind_tags(p, len, 12, 14);
+	case LINK_SLL: return behind_tags(p, len, 14, 16);
+	case LINK_SLL2: return behind_tags(p, len, 0, 20);
+	case LINK_NULL:
+	case LINK_LOOP: return 4;
 	}
 	return 0;
 }

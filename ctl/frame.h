@@ -2,7 +2,7 @@
 /*
  * frame.h - a captured frame, down to the UDP payload of RoCEv2.
  *
- * Link layers: Ethernet (VLAN tags too), raw IP, the loopback and "cooked" headers of Linux.
+ * Link layers: Ethernet, raw IP, the loopback headers of BSD, the "cooked" ones of Linux; with VLAN tags.
  */
 #ifndef CTL_FRAME_H
 #define CTL_FRAME_H

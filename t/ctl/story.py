@@ -110,9 +110,9 @@ def train_frame(packets, counted=True):
     return Raw(bytes(head) + whole)
 
 
-def write_pcap(path, packets, snap=None, now=NOW):
+def write_pcap(path, packets, snap=None, now=NOW, link=1):
     with open(path, "wb") as f:
-        f.write(struct.pack("<IHHiIII", 0xa1b23c4d, 2, 4, 0, 0, 65535, 1))
+        f.write(struct.pack("<IHHiIII", 0xa1b23c4d, 2, 4, 0, 0, 65535, link))
         for p in packets:
             now += p.us * 1000
             data = p if isinstance(p, bytes) else p.frame()
