@@ -163,7 +163,7 @@ static void on_nak(struct check *c, struct stream *r, const struct packet *p, ui
 	if (u)
 		msn_exact(c, r, p, u);
 	if (aeth_code(p->b.syndrome) != NAK_PSN_SEQ) {
-		r->dead = true;
+		r->dead |= aeth_code(p->b.syndrome) != NAK_IN_PROGRESS;
 		return;
 	}
 	if (r->nak && r->nak_seq == seq && r->cursor > seq)
