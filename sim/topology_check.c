@@ -179,7 +179,7 @@ static bool load(const struct topology *t, struct load *l, struct rule_error *er
 	}
 	if (l->kind != LOAD_ALLREDUCE && l->size > MESSAGE_MOST)
 		return bad(err, l->line, "a message has 2048m at most");
-	if (l->kind == LOAD_ALLREDUCE && (l->size < l->from.n || l->size / l->from.n > MESSAGE_MOST))
+	if (l->kind == LOAD_ALLREDUCE && (l->size < l->from.n || (l->size - 1) / l->from.n >= MESSAGE_MOST))
 		return bad(err, l->line, "size is cut into as many parts as there are hosts: each has 1 byte to 2048m");
 	if (l->kind == LOAD_ALLREDUCE && l->count > UINT64_MAX / 2 / (l->from.n - 1))
 		return bad(err, l->line,
