@@ -54,6 +54,7 @@ struct cap {
 	uint8_t iface[SPOOL_DEVICES];   /* by device index */
 	uint8_t device[CAPFILE_IFACES]; /* the reverse */
 	uint64_t packets;
+	uint64_t epoch; /* 1970 on the monotonic clock, negated: packets are stamped so, whatever is set since */
 	struct spool_count upto[CAPFILE_IFACES]; /* the last packet that was written */
 	uint8_t frame[DRESS_MAX + 65536];
 };
@@ -62,13 +63,15 @@ static volatile sig_atomic_t stopped;
 
 static void on_signal(int sig) { stopped = sig; }
 
-static uint64_t now_ns(clockid_t clock)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
 	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
+
+static uint64_t stamp_now(const struct cap *c) { return c->epoch + clock_ns(CLOCK_MONOTONIC); }
 
 /* ---- beginning ----------------------------------------------------------------------- */
 
@@ -134,6 +137,7 @@ static bool begin(struct cap *c, const struct ask *ask)
 	memcpy(req.capture.qpn, c->o.qpn, sizeof(c->o.qpn));
 	if (!req.capture.devices || !daemon_ask(c->fd, &req, &rep, fds, 2))
 		return false;
+	c->epoch = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
 	c->event = fds[1];
 	c->len = rep.capture.len;
 	c->mem = fds[0] < 0 ? MAP_FAILED : mmap(NULL, c->len, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
@@ -196,7 +200,7 @@ static bool counted_out(const struct cap *c) { return c->o.count && c->packets =
  */
 static int batch(struct cap *c, bool ends)
 {
-	uint64_t settled = c->strands > 1 && !ends ? now_ns(CLOCK_REALTIME) - SETTLE_NS : UINT64_MAX;
+	uint64_t settled = c->strands > 1 && !ends ? stamp_now(c) - SETTLE_NS : UINT64_MAX;
 	struct spool_pkt p[SPOOL_STRANDS];
 	bool has[SPOOL_STRANDS] = { false };
 	int n;
@@ -233,7 +237,7 @@ static void stats(void *arg, unsigned i, struct pcapng_item *it)
 {
 	struct cap *c = arg;
 
-	it->ns = now_ns(CLOCK_REALTIME);
+	it->ns = stamp_now(c);
 	it->received = it->dropped = 0;
 	if (counted_out(c)) { /* what comes behind the last one is not of this capture */
 		it->received = c->upto[i].seen;
@@ -258,7 +262,7 @@ static enum end sleep_on(struct cap *c, uint64_t until, const sigset_t *mask)
 	struct pollfd p[3] = { { .fd = c->event, .events = POLLIN },
 			       { .fd = c->fd, .events = POLLIN },
 			       { .fd = c->o.ready, .events = POLLRDHUP } };
-	uint64_t now = now_ns(CLOCK_MONOTONIC), left = until > now ? until - now : 0;
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), left = until > now ? until - now : 0;
 	struct timespec limit = { .tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u) };
 	eventfd_t n;
 
@@ -284,8 +288,9 @@ static void hang_up(struct cap *c)
 
 static enum end loop(struct cap *c, const sigset_t *mask)
 {
-	uint64_t until = c->o.seconds > 0 ? now_ns(CLOCK_MONOTONIC) + (uint64_t)(c->o.seconds * 1e9) : UINT64_MAX;
+	uint64_t until = c->o.seconds > 0 ? clock_ns(CLOCK_MONOTONIC) + (uint64_t)(c->o.seconds * 1e9) : UINT64_MAX;
 	enum end end = END_NOT;
+	bool some;
 	int n;
 
 	for (;;) {
@@ -304,13 +309,13 @@ static enum end loop(struct cap *c, const sigset_t *mask)
 				rest();
 		} else {
 			spool_sleep(c->mem);
-			if (any(c))
+			some = any(c);
+			if (some)
 				rest();
-			else
-				end = sleep_on(c, until, mask);
+			end = sleep_on(c, some ? 0 : until, mask);
 			spool_awake(c->mem);
 		}
-		if (end == END_NOT && now_ns(CLOCK_MONOTONIC) >= until)
+		if (end == END_NOT && clock_ns(CLOCK_MONOTONIC) >= until)
 			end = END_ASKED;
 		if (end == END_ASKED)
 			hang_up(c);

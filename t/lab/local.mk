@@ -34,6 +34,6 @@ t_lab_yaml_SOURCES = t/lab/yaml.c
 t_lab_yaml_LDADD = $(LAB_TEST_LIBS) $(YAML_LIBS)
 
 # Programs and daemons; the harness is that of t/e2e.
-TESTS += t/lab/capture.test
-dist_check_SCRIPTS += t/lab/capture.test
+TESTS += t/lab/capture.test t/lab/capture-clock.test
+dist_check_SCRIPTS += t/lab/capture.test t/lab/capture-clock.test
 EXTRA_DIST += t/lab/ng.py
