@@ -210,8 +210,13 @@ static void frame(struct check *c, struct frame *f, int link, const uint8_t *dat
 
 /* ---- one file ------------------------------------------------------------------------- */
 
+#define VIEWS 256u /* further interfaces of the host are one */
+
 /* The packets of one interface; another one may have seen the same packets, before or after it. */
 struct view {
+	struct view *next;
+	unsigned iface; /* of the file */
+	uint32_t index; /* of the host, if one of the file is all of them */
 	struct conv conv;
 	struct cm *cm;
 };
@@ -221,7 +226,8 @@ struct reading {
 	unsigned streams;
 	struct view *now; /* the check's */
 	struct source source;
-	struct view *view[PCAPNG_IFACES];
+	struct view *views;
+	unsigned view_n;
 	struct frame frame;
 };
 
@@ -251,45 +257,58 @@ static bool disturbed(struct reading *r, const struct pcapng_item *it)
 	return false;
 }
 
-/* The view of the packet becomes the check's; false: its link type is not known, or there is no memory. */
-static bool view_take(struct reading *r, unsigned iface)
+/* NULL: its link type is not known, or there is no memory. */
+static struct view *view_of(struct reading *r, unsigned iface, uint32_t index)
 {
-	struct view *v = r->view[iface];
 	int link = (int)r->source.reader.iface[iface].link;
+	struct view **at = &r->views;
 
-	if (!v && !frame_link_known(link)) {
+	for (; *at; at = &(*at)->next)
+		if ((*at)->iface == iface && (*at)->index == index)
+			return *at;
+	if (index && r->view_n >= VIEWS)
+		return view_of(r, iface, 0);
+	if (!frame_link_known(link)) {
 		fprintf(stderr, "rdmactl: %s: link type %d is not supported; capture on an Ethernet interface\n",
 			r->check.find.file, link);
-		return false;
+		return NULL;
 	}
-	if (!v && !(v = r->view[iface] = calloc(1, sizeof(*v)))) {
+	*at = calloc(1, sizeof(**at));
+	if (!*at) {
 		fprintf(stderr, "rdmactl: %s: no memory\n", r->check.find.file);
-		return false;
+		return NULL;
 	}
-	if (v == r->now)
-		return true;
+	(*at)->iface = iface;
+	(*at)->index = index;
+	r->view_n++;
+	return *at;
+}
+
+/* It becomes the check's. */
+static void view_take(struct reading *r, struct view *v)
+{
 	if (r->now)
 		r->now->cm = r->check.cm;
 	r->check.conv = &v->conv;
 	r->check.cm = v->cm;
 	r->now = v;
-	return true;
 }
 
 static void views_end(struct reading *r)
 {
 	struct check *c = &r->check;
+	struct view *v;
 
-	for (unsigned i = 0; i < PCAPNG_IFACES; i++) {
-		if (!r->view[i] || !view_take(r, i))
-			continue;
+	while ((v = r->views)) {
+		r->views = v->next;
+		view_take(r, v);
 		for (unsigned k = 0; k < CONV_BUCKETS; k++)
 			for (struct stream *s = c->conv->bucket[k]; s; s = s->next)
 				check_stream_end(c, s);
 		r->streams += c->conv->streams;
 		conv_free(c->conv);
 		check_cm_free(c);
-		free(r->view[i]);
+		free(v);
 		r->now = NULL;
 	}
 }
@@ -300,7 +319,9 @@ static bool frames(struct reading *r)
 	struct frame *f = &r->frame;
 	struct pcapng_item it;
 	enum source_what w;
+	struct view *v;
 	bool good = true;
+	int link;
 
 	while (good && ((w = source_next(&r->source, &it)) == SOURCE_PACKET || w == SOURCE_WAIT)) {
 		if (w == SOURCE_WAIT)
@@ -309,9 +330,13 @@ static bool frames(struct reading *r)
 		f->ns = it.ns;
 		if (f->no == 1)
 			c->find.begin_ns = f->ns;
-		good = view_take(r, it.iface);
+		link = (int)r->source.reader.iface[it.iface].link;
+		v = view_of(r, it.iface, frame_index(link, it.data, it.caplen));
+		good = v;
+		if (good)
+			view_take(r, v);
 		if (good && !disturbed(r, &it))
-			frame(c, f, (int)r->source.reader.iface[it.iface].link, it.data, it.caplen);
+			frame(c, f, link, it.data, it.caplen);
 	}
 	c->frames = f->no;
 	views_end(r);

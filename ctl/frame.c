@@ -64,6 +64,11 @@ static size_t ip_at(int link, const uint8_t *p, size_t len)
 	return 0;
 }
 
+uint32_t frame_index(int link, const uint8_t *p, size_t len)
+{
+	return link == LINK_SLL2 && len >= 8 ? be32_get(p + 4) : 0;
+}
+
 static void gid4(uint8_t gid[16], const uint8_t *addr)
 {
 	memset(gid, 0, 10);

@@ -35,6 +35,8 @@ enum frame_kind {
 /* Fills in all but no and ns; data points into the frame.  link: a LINKTYPE_ number of the pcap formats. */
 enum frame_kind frame_get(struct frame *, int link, const uint8_t *frame, size_t len);
 bool frame_link_known(int link);
+/* The interface that it was seen on, if the link layer tells of many ("any"); 0: it does not. */
+uint32_t frame_index(int link, const uint8_t *frame, size_t len);
 
 /*
  * A datagram longer than a packet is a train that was captured before the kernel cut it: all segments have the same length but the last, which

@@ -87,6 +87,7 @@ static void take(struct ladder *l, const struct source *s, const struct pcapng_i
 
 	if (no < o->first || no > o->last)
 		return;
+	t.where = (uint64_t)frame_index(t.link, t.data, t.len) << 32 | it->iface;
 	t.dir = dir == CAPTURE_LEAVES ? TAKEN_OUT : dir == CAPTURE_ARRIVES ? TAKEN_IN : TAKEN_ANYWHERE;
 	t.comment = comment_of(it, comment, sizeof(comment));
 	ladder_frame(l, &t);

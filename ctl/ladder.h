@@ -41,7 +41,8 @@ struct rung {
 	uint64_t no;      /* packet of the file */
 	uint64_t id;      /* equal for equal bytes */
 	uint32_t stream, conn;
-	uint8_t from; /* side of the connection */
+	uint64_t where; /* the interface, as in struct taken */
+	uint8_t from;   /* side of the connection */
 	uint8_t class, op, fate;
 	bool request;   /* of a connected service */
 	bool dup;       /* the receiver had it already */
@@ -125,6 +126,7 @@ struct taken { /* a frame, and what the capture says of it */
 	int link;
 	const uint8_t *data;
 	size_t len;
+	uint64_t where; /* equal for equal interfaces */
 	enum { TAKEN_ANYWHERE, TAKEN_OUT, TAKEN_IN } dir;
 	const char *comment; /* lines between '\n's; NULL: none */
 };

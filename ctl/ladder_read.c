@@ -12,6 +12,7 @@
 #include "ladder.h"
 
 #define ON_ITS_WAY_NS 10000000000u /* a packet is not longer on its way */
+#define PASSES_NS     1000000u     /* from one interface of a host to another */
 #define KEY_OF_BYTES  (1ull << 63)
 
 struct rung *ladder_rung(struct ladder *l, uint64_t ns, uint64_t no)
@@ -285,6 +286,15 @@ static bool left_late(struct ladder *l, const struct taken *t, uint64_t id)
 	return true;
 }
 
+/* Seen on another interface of the same host before: it passes the one behind the other, as a VLAN, a bond or a bridge. */
+static bool passes(const struct ladder *l, const struct taken *t, uint64_t id)
+{
+	uint32_t i = map_get(l, id);
+	const struct rung *r = i == NOWHERE ? NULL : &l->rung[i];
+
+	return r && r->where != t->where && ns_since(t->ns, r->ns) <= PASSES_NS;
+}
+
 /* ---- packets and frames ---------------------------------------------------------------- */
 
 /*
@@ -333,11 +343,14 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 		return;
 	if (t->dir == TAKEN_OUT && l->early_ns && left_late(l, t, id))
 		return;
+	if (t->dir == TAKEN_ANYWHERE && passes(l, t, id))
+		return;
 	r = ladder_rung(l, t->ns, t->no);
 	if (!r)
 		return;
 	i = l->n - 1;
 	r->id = id;
+	r->where = t->where;
 	r->out = t->dir == TAKEN_OUT;
 	r->in = t->dir == TAKEN_IN;
 	r->op = data[BTH_OPCODE];

@@ -110,6 +110,15 @@ def train_frame(packets, counted=True):
     return Raw(bytes(head) + whole)
 
 
+def seen_by_any(packets):
+    """As tcpdump -i any has them where each passes two interfaces, such as that of a VLAN and the one below; link type 276."""
+    def cooked(p, index, us):
+        out = Raw(struct.pack("!HHIHBB8s", 0x0800, 0, index, 1, 4, 6, b"") + p.frame()[14:])
+        out.us = us
+        return out
+    return [cooked(p, index, us) for p in packets for index, us in ((3, p.us), (2, 1))]
+
+
 def write_pcap(path, packets, snap=None, now=NOW, link=1):
     with open(path, "wb") as f:
         f.write(struct.pack("<IHHiIII", 0xa1b23c4d, 2, 4, 0, 0, 65535, link))
