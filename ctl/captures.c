@@ -12,9 +12,9 @@
 static void look_at(struct captures *c, unsigned file, const struct pcapng_item *it)
 {
 	struct frame f = { .ns = it->ns };
+	const int link = (int)c->source[file].reader.iface[it->iface].link;
+	const enum frame_kind kind = frame_get(&f, link, it->data, it->caplen);
 	size_t seg, off = 0;
-
-	enum frame_kind kind = frame_get(&f, (int)c->source[file].reader.iface[it->iface].link, it->data, it->caplen);
 
 	if (kind != FRAME_ROCE && kind != FRAME_CUT)
 		return;
@@ -24,8 +24,8 @@ static void look_at(struct captures *c, unsigned file, const struct pcapng_item 
 
 		if (len < BTH_LEN + ICRC_LEN)
 			continue;
-		clocks_see(&c->clocks, file, &f, frame_id(&f, f.data + off, kind == FRAME_CUT ? len : len - ICRC_LEN),
-			   it->ns);
+		clocks_see(&c->clocks, file, &f, frame_index(link, it->data, it->caplen),
+			   frame_id(&f, f.data + off, kind == FRAME_CUT ? len : len - ICRC_LEN), it->ns);
 	}
 }
 

@@ -27,6 +27,7 @@
 struct seen {
 	uint64_t id, ns;
 	uint8_t capture, way;
+	uint32_t index; /* of the interface, of those of the host */
 };
 
 /* ---- packets ------------------------------------------------------------------------ */
@@ -65,7 +66,7 @@ void clocks_frame(struct clocks *c, unsigned capture, uint64_t ns)
 	*last = ns > *last ? ns : *last;
 }
 
-void clocks_see(struct clocks *c, unsigned capture, const struct frame *f, uint64_t id, uint64_t ns)
+void clocks_see(struct clocks *c, unsigned capture, const struct frame *f, uint32_t index, uint64_t id, uint64_t ns)
 {
 	unsigned way = way_of(c, f->sgid, f->dgid);
 
@@ -90,7 +91,9 @@ void clocks_see(struct clocks *c, unsigned capture, const struct frame *f, uint6
 		c->seen = v;
 		c->seen_room = room;
 	}
-	c->seen[c->seen_n++] = (struct seen){ .id = id, .ns = ns, .capture = (uint8_t)capture, .way = (uint8_t)way };
+	c->seen[c->seen_n++] = (struct seen){
+		.id = id, .ns = ns, .capture = (uint8_t)capture, .way = (uint8_t)way, .index = index
+	};
 }
 
 /* ---- two captures ------------------------------------------------------------------------ */
@@ -126,7 +129,11 @@ static int by_id(const void *a, const void *b)
 {
 	const struct seen *x = a, *y = b;
 
-	return x->id != y->id ? (x->id < y->id ? -1 : 1) : (x->capture > y->capture) - (x->capture < y->capture);
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	if (x->capture != y->capture)
+		return x->capture < y->capture ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
 }
 
 static int by_time(const void *a, const void *b)
@@ -136,7 +143,7 @@ static int by_time(const void *a, const void *b)
 	return (x->t > y->t) - (x->t < y->t);
 }
 
-/* Packets that are in either capture once: of a repetition nobody knows which one it is.  right: by the first clock. */
+/* Packets that either capture has once, or once of an interface: of a repetition nobody knows which one it is.  right: by the first clock. */
 static bool pair_get(struct pair *p, struct clocks *c, unsigned there, unsigned here, bool right)
 {
 	struct point *room = realloc(p->v, (c->seen_n + 1) * sizeof(*p->v));
@@ -154,7 +161,8 @@ static bool pair_get(struct pair *p, struct clocks *c, unsigned there, unsigned 
 
 		for (end = i; end < c->seen_n && c->seen[end].id == c->seen[i].id; end++)
 			for (unsigned k = 0; k < 2; k++)
-				if (c->seen[end].capture == (k ? here : there) && !n[k]++)
+				if (c->seen[end].capture == (k ? here : there) &&
+				    (!s[k] || s[k]->index == c->seen[end].index) && !n[k]++)
 					s[k] = &c->seen[end];
 		if (n[0] != 1 || n[1] != 1)
 			continue;

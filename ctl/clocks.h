@@ -58,7 +58,7 @@ struct clocks {
 
 /* A frame, and packets in it, by frame_id(). */
 void clocks_frame(struct clocks *, unsigned capture, uint64_t ns);
-void clocks_see(struct clocks *, unsigned capture, const struct frame *, uint64_t id, uint64_t ns);
+void clocks_see(struct clocks *, unsigned capture, const struct frame *, uint32_t index, uint64_t id, uint64_t ns);
 void clocks_settle(struct clocks *);
 /* This time of a capture, by the clock of the first. */
 uint64_t clocks_right(const struct clocks *, unsigned capture, uint64_t ns);

@@ -41,8 +41,8 @@ struct rung {
 	uint64_t no;      /* packet of the file */
 	uint64_t id;      /* equal for equal bytes */
 	uint32_t stream, conn;
-	uint64_t where; /* the interface, as in struct taken */
-	uint8_t from;   /* side of the connection */
+	uint64_t where, there; /* the interface, as in struct taken; that where it arrived */
+	uint8_t from;          /* side of the connection */
 	uint8_t class, op, fate;
 	bool request;   /* of a connected service */
 	bool dup;       /* the receiver had it already */

@@ -263,6 +263,7 @@ static bool arrives(struct ladder *l, const struct taken *t, uint64_t id)
 	    ns_since(t->ns, r->ns) > ON_ITS_WAY_NS)
 		return false;
 	r->arrived = t->ns ? t->ns : 1;
+	r->there = t->where;
 	if (r->stream != NOWHERE)
 		l->rail[r->stream].matched = r->ns;
 	remarks(r, t->comment);
@@ -280,19 +281,24 @@ static bool left_late(struct ladder *l, const struct taken *t, uint64_t id)
 	r->in = false;
 	r->out = true;
 	r->arrived = t->ns;
+	r->there = r->where;
+	r->where = t->where;
 	if (r->stream != NOWHERE)
 		l->rail[r->stream].matched = r->ns;
 	remarks(r, t->comment);
 	return true;
 }
 
-/* Seen on another interface of the same host before: it passes the one behind the other, as a VLAN, a bond or a bridge. */
+/* Seen on another interface of the same host just before: it passes the one behind the other, as of a VLAN, a bond or a bridge. */
 static bool passes(const struct ladder *l, const struct taken *t, uint64_t id)
 {
 	uint32_t i = map_get(l, id);
 	const struct rung *r = i == NOWHERE ? NULL : &l->rung[i];
+	const bool came = r && r->out && r->arrived && t->dir == TAKEN_IN;
 
-	return r && r->where != t->where && ns_since(t->ns, r->ns) <= PASSES_NS;
+	if (!r || (t->dir == TAKEN_OUT && !r->out) || (t->dir == TAKEN_IN && !came && !r->in))
+		return false;
+	return (came ? r->there : r->where) != t->where && ns_since(t->ns, came ? r->arrived : r->ns) <= PASSES_NS;
 }
 
 /* ---- packets and frames ---------------------------------------------------------------- */
@@ -343,7 +349,7 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 		return;
 	if (t->dir == TAKEN_OUT && l->early_ns && left_late(l, t, id))
 		return;
-	if (t->dir == TAKEN_ANYWHERE && passes(l, t, id))
+	if (passes(l, t, id))
 		return;
 	r = ladder_rung(l, t->ns, t->no);
 	if (!r)
