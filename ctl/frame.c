@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "../proto/bytes.h"
+#include "../proto/hdr.h"
 #include "../proto/icrc.h"
+#include "../proto/opcode.h"
 
 #define ROCE_UDP_PORT 4791u
 #define UDP_HDR       8u
@@ -179,12 +181,21 @@ bool frame_icrc_good(const struct frame *f, unsigned i, const uint8_t *data, siz
 	return crc == frame_icrc(f, i, data, len) || (i && crc == frame_icrc(f, 0, data, len));
 }
 
+/* A BTH may be there. */
+static bool is_bth(const uint8_t *p)
+{
+	return !(p[BTH_FLAGS] & BTH_TVER) && be16_get(p + BTH_PKEY) & 0x7fff &&
+	       (opcode_get(p[BTH_OPCODE])->name || p[BTH_OPCODE] == OPCODE_CNP);
+}
+
+/* Each length costs an ICRC: of what could be one packet, whose ICRC is wrong, only those are tried behind which another may begin. */
 size_t frame_segment(const struct frame *f)
 {
 	if (f->len < BTH_LEN + ICRC_LEN || frame_icrc_good(f, 0, f->data, f->len))
 		return f->len;
 	for (size_t len = BTH_LEN + ICRC_LEN; len < f->len && len <= ICRC_MAX_PKT; len += 4)
-		if (frame_icrc_good(f, 0, f->data, len))
+		if ((f->len > ICRC_MAX_PKT || f->len - len < BTH_LEN || is_bth(f->data + len)) &&
+		    frame_icrc_good(f, 0, f->data, len))
 			return len;
 	return f->len;
 }
