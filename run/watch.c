@@ -49,6 +49,7 @@ static pid_t parent_of(const char *pid)
 {
 	char path[64], text[512], *p;
 	int parent = 0;
+	size_t n;
 	char state;
 	FILE *f;
 
@@ -56,8 +57,10 @@ static pid_t parent_of(const char *pid)
 	f = fopen(path, "re");
 	if (!f)
 		return 0;
-	p = fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
+	n = fread(text, 1, sizeof(text) - 1, f); /* its name may have a newline */
 	fclose(f);
+	text[n] = '\0';
+	p = strrchr(text, ')');
 	return p && sscanf(p + 1, " %c %d", &state, &parent) == 2 && state != 'Z' ? parent : 0;
 }
 
