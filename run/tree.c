@@ -33,6 +33,7 @@
 /* Devices have short names: what is below their directories is shorter than these. */
 #define DIR_LEN  (TREE_ROOT_LEN + 128)
 #define PATH_LEN (DIR_LEN + 128)
+#define TEXT_LEN 4096 /* of a file: a list of CPUs may be as long as a page */
 
 #define WORD 4 /* port_xmit_data and the like count these */
 
@@ -82,7 +83,7 @@ static void put(const char *path_fmt, const char *dir, int i, const char *fmt, .
 /* path_fmt may have one %d, which is i. */
 static void put(const char *path_fmt, const char *dir, int i, const char *fmt, ...)
 {
-	char path[PATH_MAX], name[PATH_LEN], text[512], old[512];
+	char path[PATH_MAX], name[PATH_LEN], text[TEXT_LEN], old[TEXT_LEN];
 	ssize_t n, had;
 	va_list ap;
 	int fd;
@@ -277,7 +278,7 @@ static void interface_join(const char *interface, const char *adapter)
 
 static void adapter(const char *dir, const json_t *dev)
 {
-	char path[PATH_LEN], file[PATH_LEN], numa[16], cpus[256];
+	char path[PATH_LEN], file[PATH_LEN], numa[16], cpus[TEXT_LEN - 1];
 	const json_t *look = json_object_get(dev, "look");
 	const int node = (int)num(look, "numa");
 	const char *interface, *near = "";
