@@ -24,18 +24,24 @@ static double right_of(uint32_t conn) { return MARGIN_LEFT + (double)COLUMN * (c
 
 /* ---- words ------------------------------------------------------------------------- */
 
+/* U+FFFE and U+FFFF, the only characters beyond ASCII that XML does not have. */
+static bool no_xml(const char *s) { return !strncmp(s, "\xef\xbf\xbe", 3) || !strncmp(s, "\xef\xbf\xbf", 3); }
+
 /* Text from a capture may be anything; what is no ASCII of ours but valid UTF-8 goes through. */
 static void text(FILE *f, const char *s, size_t max)
 {
 	json_t *j = json_string(s);
+	bool utf8 = j;
 
+	for (const char *t = s; *t && utf8; t++)
+		utf8 = !no_xml(t);
 	for (size_t n = 0; *s && n < max; s++, n += (*s & 0xc0) != 0x80)
 		switch (*s) {
 		case '&': fputs("&amp;", f); break;
 		case '<': fputs("&lt;", f); break;
 		case '>': fputs("&gt;", f); break;
 		case '"': fputs("&quot;", f); break;
-		default: putc((unsigned char)*s < ' ' || *s == 127 || (!j && *s & 0x80) ? '?' : *s, f);
+		default: putc((unsigned char)*s < ' ' || *s == 127 || (!utf8 && *s & 0x80) ? '?' : *s, f);
 		}
 	if (*s)
 		fputs("…", f);
