@@ -2,6 +2,7 @@
 # Preloaded by rdmad-run --rsockets.
 pkglib_LTLIBRARIES += lib/rspreload/librspreload.la
 lib_rspreload_librspreload_la_SOURCES = \
+	lib/rspreload/accept.c \
 	lib/rspreload/bridge.c \
 	lib/rspreload/conn.c \
 	lib/rspreload/epoll.c \

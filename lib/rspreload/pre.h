@@ -11,7 +11,7 @@
  *	table.c		which descriptors have an rsocket; close, dup, fork;  held.c: by whom it is held
  *	heir.c		what a child has of its parent's listeners;  will.c: and connections
  *	bridge.c	a connection that another process has, too;  names.c: its addresses
- *	conn.c		socket ... accept, names;  peers.c: whom a client does not ask
+ *	conn.c		socket ... shutdown, names;  accept.c;  peers.c: whom a client does not ask
  *	opt.c		options, flags
  *	io.c		data;  file.c: sendfile, fdopen, dprintf
  *	signals.c	handlers that run while a call waits
@@ -112,6 +112,8 @@ struct heed heed_begin(void);
 void heed_end(const struct heed *before);
 bool heed_ended(void);    /* one has run */
 bool heed_restarts(void); /* a call that may be restarted goes on, behind EINTR */
+/* The same of a call that may have a limit, which has none; errno. */
+static inline bool heed_goes_on(int limit_ms) { return errno == EINTR && !limit_ms && heed_restarts(); }
 
 static inline int64_t now_ns(void)
 {
@@ -215,6 +217,8 @@ void listener_await(struct conn *);
 void conn_share(int fd, struct conn *);
 /* Another process will have it, too: a listener that is not awaited becomes one of TCP. */
 void listener_leave(int fd, struct conn *);
+/* From now on it is one of TCP. */
+void listener_broken(int fd, struct conn *);
 /* Those at the port of that address become listeners of TCP. */
 void listeners_end(const struct sockaddr_storage *);
 
