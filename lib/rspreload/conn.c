@@ -358,6 +358,30 @@ static int connect_start(int fd, struct conn *c, const struct sockaddr *addr, so
 	return fail(EINPROGRESS);
 }
 
+/* One that has failed can be tried again.  If it is bound it is TCP's from then on: the rsocket's port is not to be had twice. */
+static void renew(int fd, struct conn *c)
+{
+	struct sockaddr_storage a = { 0 };
+	socklen_t len = sizeof(a);
+	int rfd = -1, cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&c->lock);
+	if (c->state == CONN_FAILED && !real()->getsockname(fd, (struct sockaddr *)&a, &len) && port_of(&a)) {
+		reg_dropped(c);
+		conn_drop(c);
+	} else if (c->state == CONN_FAILED) {
+		rfd = __atomic_exchange_n(&c->rfd, -1, __ATOMIC_ACQ_REL);
+		c->err = 0;
+		__atomic_store_n(&c->state, CONN_OPEN, __ATOMIC_RELEASE);
+		reg_seen(c, UINT32_MAX);
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (rfd >= 0)
+		rclose(rfd);
+	pthread_setcancelstate(cancel, NULL);
+}
+
 static int connect_end(int fd, struct conn *c)
 {
 	struct heed before = heed_begin();
@@ -367,7 +391,10 @@ static int connect_end(int fd, struct conn *c)
 	if (err)
 		return -1;
 	err = conn_err_take(c);
-	return err || conn_state(c) == CONN_FAILED ? fail(err) : 0;
+	if (!err && conn_state(c) != CONN_FAILED)
+		return 0;
+	renew(fd, c);
+	return fail(err);
 }
 
 int conn_settle(int fd, struct conn *c, bool wait)
@@ -391,6 +418,8 @@ static int connect_any(int fd, struct conn *c, const struct sockaddr *addr, sock
 
 	if (conn_state(c) == CONN_CONNECTING)
 		conn_progress(fd, c);
+	if (conn_state(c) == CONN_FAILED)
+		renew(fd, c);
 	if (conn_state(c) == CONN_OPEN && len >= sizeof(struct sockaddr_in) && len <= sizeof(c->peer) &&
 	    (addr->sa_family == AF_INET || addr->sa_family == AF_INET6)) {
 		pthread_mutex_lock(&c->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* calls_connect.c - connections that nobody has accepted: as many as the backlog are there, the others not yet. */
+/* calls_connect.c - connections that nobody has accepted: as many as the backlog are there, the others not yet; and those of clients that try again. */
 #include "calls.h"
 
 #include <fcntl.h>
@@ -156,6 +156,63 @@ START_TEST(aborted)
 }
 END_TEST
 
+/* Where nobody listens yet. */
+static int silent(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(addr);
+
+	addr = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	ok(bind(fd, (struct sockaddr *)&addr, sizeof(addr)));
+	ok(getsockname(fd, (struct sockaddr *)&addr, &len));
+	return fd;
+}
+
+static short events_of(int fd, short events)
+{
+	struct pollfd p = { fd, events, 0 };
+
+	ck_assert_int_ge(poll(&p, 1, 0), 0);
+	return p.revents;
+}
+
+/* A client that waits for its server by trying again, with the same socket: in the end it is one as any other. */
+static void tries(int c)
+{
+	int l = silent(), s;
+
+	fails(connect(c, (struct sockaddr *)&addr, sizeof(addr)), ECONNREFUSED);
+	ck_assert_int_eq(events_of(c, POLLIN | POLLOUT), POLLOUT | POLLHUP);
+	ok(listen(l, 8));
+	ok(connect(c, (struct sockaddr *)&addr, sizeof(addr)));
+	ck_assert_int_eq(events_of(c, POLLIN | POLLOUT), POLLOUT);
+	s = accept(l, NULL, NULL);
+	ck_assert_int_ge(s, 0);
+	say(c, "x");
+	hear(s, "x");
+	fails(connect(c, (struct sockaddr *)&addr, sizeof(addr)), EISCONN);
+	close(s);
+	close(l);
+}
+
+START_TEST(again)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int c = socket(AF_INET, SOCK_STREAM, 0);
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	tries(c);
+	ok(getsockopt(c, IPPROTO_TCP, TCP_INFO, &info, &len));
+	ck_assert_int_ne(info.tcpi_state, TCP_ESTABLISHED);
+	close(c);
+	c = socket(AF_INET, SOCK_STREAM, 0);
+	ok(bind(c, (struct sockaddr *)&a, sizeof(a)));
+	tries(c);
+	close(c);
+}
+END_TEST
+
 static bool served; /* atomic */
 
 static void *accepts(void *arg)
@@ -228,4 +285,4 @@ START_TEST(brief_beside)
 }
 END_TEST
 
-void calls_connect(Suite *s) { SUITE_ADD(s, before_accept, not_yet, aborted, brief, brief_beside); }
+void calls_connect(Suite *s) { SUITE_ADD(s, before_accept, not_yet, aborted, again, brief, brief_beside); }
