@@ -57,7 +57,7 @@ static bool is_over(int err)
 static int accept_wait(int fd, struct conn *c, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	struct pollfd p[2];
-	int new;
+	int new, ready;
 
 	for (;;) {
 		new = accept_rdma(c, addr, len, flags);
@@ -69,8 +69,11 @@ static int accept_wait(int fd, struct conn *c, struct sockaddr *addr, socklen_t 
 			return new;
 		p[0] = (struct pollfd){ conn_rfd(c), POLLIN, 0 };
 		p[1] = (struct pollfd){ fd, POLLIN, 0 };
-		if (rs_poll(p, 2, c->recv_ms ? c->recv_ms : -1, NULL) <= 0 && !heed_goes_on(c->recv_ms))
-			return new;
+		ready = rs_poll(p, 2, c->recv_ms ? c->recv_ms : -1, NULL);
+		if (!ready)
+			return fail(EAGAIN);
+		if (ready < 0 && !heed_goes_on(c->recv_ms))
+			return -1;
 	}
 }
 

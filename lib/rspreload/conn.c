@@ -146,16 +146,22 @@ EXPORT int listen(int fd, int backlog)
 	return ret;
 }
 
+/* Locked.  The TCP socket waits by itself from now on. */
+static void listener_drop(int fd, struct conn *c)
+{
+	if (!c->nonblock)
+		real()->fcntl(fd, F_SETFL, real()->fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	conn_drop(c);
+}
+
 /* Locked.  Clients that are connected already come by TCP, too. */
 static void listener_end(int fd, struct conn *c)
 {
 	int rfd;
 
-	if (!c->nonblock)
-		real()->fcntl(fd, F_SETFL, real()->fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 	while ((rfd = rdmad_rs_queued(conn_rfd(c))) >= 0)
 		bridge_to(fd, rfd, c->domain);
-	conn_drop(c);
+	listener_drop(fd, c);
 }
 
 void listener_broken(int fd, struct conn *c)
@@ -502,6 +508,18 @@ static bool connect_abort(struct conn *c)
 	return is;
 }
 
+static void listener_stop(int fd, struct conn *c)
+{
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&c->lock);
+	if (c->state == CONN_LISTEN)
+		listener_drop(fd, c);
+	pthread_mutex_unlock(&c->lock);
+	pthread_setcancelstate(cancel, NULL);
+}
+
 EXPORT int shutdown(int fd, int how)
 {
 	struct conn *c = conn_get(fd);
@@ -513,8 +531,9 @@ EXPORT int shutdown(int fd, int how)
 		ret = rshutdown(conn_rfd(c), how);
 	else if (!c || conn_state(c) != CONN_CONNECTING || !connect_abort(c))
 		ret = real()->shutdown(fd, how);
-	if (c && !ret && conn_state(c) == CONN_LISTEN && how != SHUT_WR) /* it listens no more */
-		conn_drop(c);
+	if (c && !ret && conn_state(c) == CONN_LISTEN &&
+	    how != SHUT_WR) /* it listens no more, until it is told to again */
+		listener_stop(fd, c);
 	if (c)
 		conn_put(c);
 	return ret;

@@ -331,6 +331,7 @@ static void *accepts_none(void *l)
 START_TEST(listener_shut)
 {
 	int l = listener(0), c, s;
+	socklen_t len = sizeof(addr);
 	pthread_t t;
 
 	ok(shutdown(l, SHUT_WR)); /* changes nothing */
@@ -342,6 +343,28 @@ START_TEST(listener_shut)
 	pthread_join(t, NULL);
 	connector(&c);
 	ck_assert_int_eq(c, -ECONNREFUSED);
+	ok(listen(l, 8));
+	ck_assert(blocks(l));
+	ok(getsockname(l, (struct sockaddr *)&addr, &len)); /* it was chosen, and is another one */
+	pthread_create(&t, NULL, connector, &c);
+	s = accept(l, NULL, NULL);
+	pthread_join(t, NULL);
+	ck_assert_int_ge(s, 0);
+	close(c);
+	close(s);
+	close(l);
+}
+END_TEST
+
+/* Who waits in vain is told so. */
+START_TEST(accept_limit)
+{
+	struct timeval limit = { 0, 1000 };
+	int l = listener(0);
+
+	ok(setsockopt(l, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)));
+	fails(call_accept(l), EAGAIN);
+	fails(call_accept(l), EAGAIN);
 	close(l);
 }
 END_TEST
@@ -453,5 +476,5 @@ END_TEST
 void calls_listen(Suite *s)
 {
 	SUITE_ADD(s, listener_of_parent, listener_of_children, port_of_rdma, accept_few, numbers, numbers_taken,
-		  listener_shut, local6, accept_no_room, inherits);
+		  listener_shut, accept_limit, local6, accept_no_room, inherits);
 }
