@@ -397,8 +397,10 @@ static int connect_end(int fd, struct conn *c)
 	if (err)
 		return -1;
 	err = conn_err_take(c);
-	if (!err && conn_state(c) != CONN_FAILED)
+	if (!err && conn_state(c) != CONN_FAILED) {
+		__atomic_store_n(&c->told, true, __ATOMIC_RELAXED);
 		return 0;
+	}
 	renew(fd, c);
 	return fail(err);
 }
@@ -418,6 +420,43 @@ int conn_settle(int fd, struct conn *c, bool wait)
 	return err ? fail(err) : ret;
 }
 
+/* AF_UNSPEC: it is not connected any more, nor listens; the peer is reset. */
+static void unconnect(int fd, struct conn *c)
+{
+	const struct linger none = { 1, 0 };
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&c->lock);
+	switch (c->state) {
+	case CONN_CONNECTING:
+	case CONN_RDMA:
+		rsetsockopt(conn_rfd(c), SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+		c->err = ECONNABORTED;
+		reg_dropped(c);
+		conn_drop(c);
+		break;
+	case CONN_LISTEN: listener_drop(fd, c); break;
+	default: break;
+	}
+	pthread_mutex_unlock(&c->lock);
+	pthread_setcancelstate(cancel, NULL);
+}
+
+/* As Linux has it, the first call that finds the connection there has made it. */
+static int connect_found(struct conn *c)
+{
+	bool told = c->accepted || __atomic_exchange_n(&c->told, true, __ATOMIC_RELAXED);
+
+	return told ? fail(EISCONN) : 0;
+}
+
+static bool has_family(const struct conn *c, const struct sockaddr *addr, socklen_t len)
+{
+	return addr->sa_family == c->domain &&
+	       len >= (c->domain == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+}
+
 static int connect_any(int fd, struct conn *c, const struct sockaddr *addr, socklen_t len)
 {
 	int ret;
@@ -426,15 +465,16 @@ static int connect_any(int fd, struct conn *c, const struct sockaddr *addr, sock
 		conn_progress(fd, c);
 	if (conn_state(c) == CONN_FAILED)
 		renew(fd, c);
-	if (conn_state(c) == CONN_OPEN && len >= sizeof(struct sockaddr_in) && len <= sizeof(c->peer) &&
-	    (addr->sa_family == AF_INET || addr->sa_family == AF_INET6)) {
+	if (len >= sizeof(addr->sa_family) && addr->sa_family == AF_UNSPEC)
+		unconnect(fd, c);
+	if (conn_state(c) == CONN_OPEN && len <= sizeof(c->peer) && has_family(c, addr, len)) {
 		pthread_mutex_lock(&c->lock);
 		pthread_cleanup_push(unlock, &c->lock);
 		ret = connect_start(fd, c, addr, len);
 		pthread_cleanup_pop(1);
 	} else {
 		ret = conn_state(c) == CONN_CONNECTING ? fail(EALREADY)
-		      : conn_state(c) == CONN_RDMA     ? fail(EISCONN)
+		      : conn_state(c) == CONN_RDMA     ? connect_found(c)
 						       : real()->connect(fd, addr, len);
 	}
 	if (ret && errno == EINPROGRESS && !c->nonblock && conn_state(c) == CONN_CONNECTING)

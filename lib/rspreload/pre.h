@@ -163,6 +163,7 @@ struct conn {
 	enum conn_state state;      /* atomic */
 	int err;                    /* FAILED: for SO_ERROR, once */
 	bool nonblock;              /* as the program has it */
+	bool told;                  /* RDMA: the program's connect() has made it; atomic */
 	bool awaited;               /* LISTEN: this process has waited for it, or accepted from it; atomic */
 	int recv_ms, send_ms;       /* SO_RCVTIMEO, SO_SNDTIMEO; 0: for ever */
 	int64_t deadline;           /* of CONNECTING: then by TCP */

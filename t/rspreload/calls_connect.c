@@ -213,6 +213,75 @@ START_TEST(again)
 }
 END_TEST
 
+/* The end of one that was reset. */
+static void reset_read(int fd)
+{
+	char byte;
+
+	ck_assert_int_eq(poll(&(struct pollfd){ fd, POLLIN, 0 }, 1, PATIENCE_MS), 1);
+	fails((int)read(fd, &byte, 1), ECONNRESET);
+	close(fd);
+}
+
+/* AF_UNSPEC ends a connection, an attempt and a listener; the socket can be used again. */
+START_TEST(unconnected)
+{
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+	struct sockaddr_storage a;
+	socklen_t len = sizeof(a);
+	int l = listener(0), c, s, first[FULL], other;
+
+	pair_open(l, &c, &s);
+	ok(connect(c, &none, sizeof(none)));
+	reset_read(s);
+	fails(getpeername(c, (struct sockaddr *)&a, &len), ENOTCONN);
+	ok(connect(c, (struct sockaddr *)&addr, sizeof(addr)));
+	s = accept(l, NULL, NULL);
+	say(c, "x");
+	hear(s, "x");
+	close(s);
+	close(c);
+	connector(&c);
+	ok(connect(l, &none, sizeof(none)));
+	reset_read(c);
+	connector(&c);
+	ck_assert_int_eq(c, -ECONNREFUSED);
+	close(l);
+	l = full_listener(first);
+	other = connecting();
+	ok(connect(other, &none, sizeof(none)));
+	ck_assert_int_eq(events_of(other, POLLOUT), POLLOUT | POLLHUP);
+	close(other);
+	all_close(first);
+	close(l);
+}
+END_TEST
+
+/* The call that asks for the outcome of one that did not wait has it, once; an address of the other family is none. */
+START_TEST(outcome)
+{
+	struct sockaddr_in6 a = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	int l = listener(0), c, s;
+
+	c = connecting();
+	ck_assert_int_eq(poll(&(struct pollfd){ c, POLLOUT, 0 }, 1, PATIENCE_MS), 1);
+	ok(connect(c, (struct sockaddr *)&addr, sizeof(addr)));
+	fails(connect(c, (struct sockaddr *)&addr, sizeof(addr)), EISCONN);
+	close(c);
+	s = accept(l, NULL, NULL);
+	fails(connect(s, (struct sockaddr *)&addr, sizeof(addr)), EISCONN);
+	close(s);
+	c = socket(AF_INET6, SOCK_STREAM, 0);
+	fails(connect(c, (struct sockaddr *)&addr, sizeof(addr)), EINVAL);
+	close(c);
+	c = socket(AF_INET, SOCK_STREAM, 0);
+	a.sin6_port = addr.sin_port;
+	fails(connect(c, (struct sockaddr *)&a, sizeof(a)), EAFNOSUPPORT);
+	close(c);
+	close(l);
+}
+END_TEST
+
 static bool served; /* atomic */
 
 static void *accepts(void *arg)
@@ -285,4 +354,7 @@ START_TEST(brief_beside)
 }
 END_TEST
 
-void calls_connect(Suite *s) { SUITE_ADD(s, before_accept, not_yet, aborted, again, brief, brief_beside); }
+void calls_connect(Suite *s)
+{
+	SUITE_ADD(s, before_accept, not_yet, aborted, again, unconnected, outcome, brief, brief_beside);
+}
