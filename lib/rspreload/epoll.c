@@ -282,7 +282,9 @@ static int reg_add(struct ep *ep, int fd, struct conn *c, const struct epoll_eve
 		return fail(ENOMEM);
 	conn_hold(c);
 	ep->refs++;
-	*r = (struct reg){ .ep = ep, .refs = 1, .fd = fd, .c = c, .want = *e, .of_conn = c->regs };
+	*r = (struct reg){
+		.ep = ep, .refs = 1, .fd = fd, .c = c, .want = *e, .since = ep->gen + 1, .of_conn = c->regs
+	};
 	c->regs = r;
 	reg_move(r, &ep->looked);
 	if (e->events & EPOLLET)
@@ -300,6 +302,7 @@ static void reg_change(struct reg *r, const struct epoll_event *e, struct reg_wo
 	if (e->events & EPOLLET)
 		__atomic_add_fetch(&et_count, 1, __ATOMIC_RELAXED);
 	r->want = *e;
+	r->since = r->ep->gen + 1;
 	r->told = 0;
 	r->off = false;
 	reg_stir(r, w);

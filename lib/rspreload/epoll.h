@@ -31,6 +31,7 @@ struct reg {
 	int fd;
 	struct conn *c; /* held */
 	struct epoll_event want;
+	uint32_t since; /* of the instance's gen: the first that has it so */
 	uint32_t told;  /* edge-triggered */
 	int64_t came;   /* of rdmad_rpoll(), when EPOLLIN was told */
 	int64_t turn;   /* when it was last told of, as came counts: it comes behind what was there by then */

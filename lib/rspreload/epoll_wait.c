@@ -17,7 +17,7 @@ struct view {
 	int64_t *came;    /* of these, for rdmad_rpoll() */
 	struct reg **r;   /* held, of p[AT_REGS + i] */
 	struct ready *ready;
-	uint32_t n;
+	uint32_t n, gen; /* gen: the instance's, when it was looked at */
 	int64_t due;
 };
 
@@ -46,7 +46,7 @@ static int view_open(struct view *v, const struct ep *ep)
 	size_t n = ep->looked.n + AT_REGS;
 	void *mem = calloc(n, sizeof(*v->came) + sizeof(*v->ready) + sizeof(struct reg *) + sizeof(*v->p));
 
-	*v = (struct view){ .due = INT64_MAX };
+	*v = (struct view){ .due = INT64_MAX, .gen = ep->gen };
 	if (!mem)
 		return ENOMEM;
 	v->came = mem;
@@ -126,14 +126,18 @@ static int earlier(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Locked.  The events of the rsockets, for the program: what has come first is told first. */
+/*
+ * Locked.  The events of the rsockets, for the program: what has come first is told first.  Of one that was changed since it was looked
+ * at nothing is told: with EPOLLONESHOT another thread may have had what was there, and the next look tells what is true.
+ */
 static int view_collect(const struct view *v, struct ep *ep, struct epoll_event *out, int max)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < v->n; i++) {
 		const struct reg *r = v->r[i];
-		uint32_t has = r->list && !r->off ? view_events(v, i) : 0;
+		bool is = r->list && !r->off && (int32_t)(r->since - v->gen) <= 0;
+		uint32_t has = is ? view_events(v, i) : 0;
 
 		if (has)
 			v->ready[n++] = (struct ready){ order_of(v, i), i, has };
@@ -203,7 +207,6 @@ static void ep_drop(struct ep *ep)
 struct waiting {
 	struct ep *ep;
 	struct view v;
-	uint32_t gen;
 };
 
 static void wait_cancelled(void *arg)
@@ -211,7 +214,7 @@ static void wait_cancelled(void *arg)
 	struct waiting *w = arg;
 
 	pthread_mutex_lock(&ep_lock);
-	waiter_gone(w->ep, w->gen);
+	waiter_gone(w->ep, w->v.gen);
 	pthread_mutex_unlock(&ep_lock);
 	view_close(&w->v);
 	ep_drop(w->ep);
@@ -238,7 +241,6 @@ static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t un
 
 	pthread_mutex_lock(&ep_lock);
 	err = view_open(&w.v, ep);
-	w.gen = ep->gen;
 	ep->waiters++;
 	pthread_mutex_unlock(&ep_lock);
 	n = err ? fail(err) : 0;
@@ -250,7 +252,7 @@ static int wait_once(struct ep *ep, struct epoll_event *out, int max, int64_t un
 	if (n >= 0)
 		view_progress(&w.v);
 	pthread_mutex_lock(&ep_lock);
-	waiter_gone(ep, w.gen);
+	waiter_gone(ep, w.v.gen);
 	idle = ep->idle.n;
 	pthread_mutex_unlock(&ep_lock);
 	if (n > 0 && idle) /* they may have had theirs before */

@@ -433,8 +433,71 @@ START_TEST(epoll_dup)
 }
 END_TEST
 
+/* Threads that share an instance: to each that is told of a byte, it is there. */
+enum { SERVERS = 3, CLIENTS = 8, ROUNDS = 200 };
+
+struct shared {
+	int ep, in_vain; /* atomic */
+	bool over;       /* atomic */
+};
+
+static void *server_run(void *arg)
+{
+	struct shared *h = arg;
+	struct epoll_event e;
+	char byte;
+
+	while (!__atomic_load_n(&h->over, __ATOMIC_RELAXED)) {
+		if (!wait_one(h->ep, 20, &e))
+			continue;
+		if (recv(e.data.fd, &byte, 1, MSG_DONTWAIT) == 1)
+			say(e.data.fd, "y");
+		else
+			__atomic_add_fetch(&h->in_vain, 1, __ATOMIC_RELAXED);
+		e.events = EPOLLIN | EPOLLONESHOT;
+		ok(epoll_ctl(h->ep, EPOLL_CTL_MOD, e.data.fd, &e));
+	}
+	return NULL;
+}
+
+static void ask_all(const int *c)
+{
+	for (int i = 0; i < CLIENTS; i++)
+		say(c[i], "x");
+	for (int i = 0; i < CLIENTS; i++)
+		hear(c[i], "y");
+}
+
+START_TEST(epoll_oneshots)
+{
+	struct shared h = { .ep = epoll_create1(EPOLL_CLOEXEC) };
+	int l = listener(0), c[CLIENTS], s[CLIENTS];
+	pthread_t t[SERVERS];
+
+	for (int i = 0; i < CLIENTS; i++) {
+		pair_open(l, &c[i], &s[i]);
+		ok(epoll_ctl(h.ep, EPOLL_CTL_ADD, s[i],
+			     &(struct epoll_event){ .events = EPOLLIN | EPOLLONESHOT, .data.fd = s[i] }));
+	}
+	for (int i = 0; i < SERVERS; i++)
+		pthread_create(&t[i], NULL, server_run, &h);
+	for (int i = 0; i < ROUNDS; i++)
+		ask_all(c);
+	__atomic_store_n(&h.over, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < SERVERS; i++)
+		pthread_join(t[i], NULL);
+	ck_assert_int_eq(h.in_vain, 0);
+	for (int i = 0; i < CLIENTS; i++) {
+		close(c[i]);
+		close(s[i]);
+	}
+	close(h.ep);
+	close(l);
+}
+END_TEST
+
 void calls_epoll(Suite *s)
 {
 	SUITE_ADD(s, epoll_early, epolls, epoll_end, epoll_edge, epoll_unwaited, epoll_threads, epoll_waiters,
-		  epoll_fork, epoll_turns, epoll_order, epoll_dup);
+		  epoll_fork, epoll_turns, epoll_order, epoll_dup, epoll_oneshots);
 }
