@@ -153,6 +153,8 @@ struct rsock {
 	struct ds *ds; /* of a datagram socket, which has neither ch nor id; of a stream NULL */
 	struct rs_svc svc;
 	struct rs_queue queue;
+	bool awaited;     /* LISTEN: the program comes to it, sooner or later; atomic */
+	int64_t leave_at; /* the thread's: what waits then is refused; 0: nothing does */
 
 	int kick;                      /* eventfd: wakes the threads that sleep; -1 */
 	uint32_t gen, sleepers, stale; /* sleepers since the last kick; those that have not seen it */

@@ -4,7 +4,9 @@
  *
  * A client's connect() does not wait for its server's accept(): that may be busy with another client, or be the same thread.  So
  * requests that no call has taken for EARLY_MS are accepted by the library's own thread (rs_svc.c), and wait in the listener's queue, as
- * many as its backlog says.
+ * many as its backlog says.  Beside TCP a listener that the program has not waited for yet may be another process', or the program waits
+ * for something that its client says when it is connected, as a server of FTP does: what is asked of it for LEAVE_MS is refused, and
+ * comes by TCP.
  */
 #include "rs.h"
 
@@ -13,7 +15,7 @@
 
 #include <rdmad/own.h>
 
-enum { EARLY_MS = 2, FULL_MS = 50, QUEUE_MAX = 4096 };
+enum { EARLY_MS = 2, FULL_MS = 50, LOOK_MS = 50, LEAVE_MS = 1000, QUEUE_MAX = 4096 };
 
 /* ---- the queue; locked ------------------------------------------------------------------------------------- */
 
@@ -93,35 +95,49 @@ static int accept_room(const struct rsock *listen)
 	return err;
 }
 
+struct request {
+	struct rdma_cm_id *id; /* NULL: it was something else */
+	uint8_t data[sizeof(struct rs_hello)];
+	size_t len;
+};
+
+static bool has_come(const struct rsock *listen) { return poll(&(struct pollfd){ listen->fd, POLLIN, 0 }, 1, 0) == 1; }
+
+/* Something has come. */
+static int request_take(struct rsock *listen, struct request *r)
+{
+	struct rdma_cm_event *e;
+
+	*r = (struct request){ 0 };
+	if (rdma_get_cm_event(listen->ch, &e))
+		return errno;
+	if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		r->id = e->id;
+		r->len = e->param.conn.private_data_len;
+		r->len = r->len < sizeof(r->data) ? r->len : sizeof(r->data);
+		if (r->len)
+			memcpy(r->data, e->param.conn.private_data, r->len);
+	}
+	rdma_ack_cm_event(e);
+	return 0;
+}
+
 static int accept_take(struct rsock *listen, struct rsock **out)
 {
-	struct pollfd p = { listen->fd, POLLIN, 0 };
-	struct rdma_cm_event *e;
-	uint8_t data[sizeof(struct rs_hello)];
-	size_t len = 0;
-	struct rdma_cm_id *id = NULL;
-	int full;
+	struct request r;
+	int full, err;
 
-	if (poll(&p, 1, 0) != 1)
+	if (!has_come(listen))
 		return EAGAIN;
 	full = accept_room(listen);
 	if (full && !listen->beside_tcp)
 		return full; /* it waits, as by TCP */
-	if (rdma_get_cm_event(listen->ch, &e))
-		return errno;
-	if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-		id = e->id;
-		len = e->param.conn.private_data_len;
-		len = len < sizeof(data) ? len : sizeof(data);
-		if (len)
-			memcpy(data, e->param.conn.private_data, len);
-	}
-	rdma_ack_cm_event(e);
-	if (id && full)
-		rdma_destroy_id(id);
-	else if (id)
-		*out = accept_one(listen, id, data, len);
-	return 0;
+	err = request_take(listen, &r);
+	if (r.id && full)
+		rdma_destroy_id(r.id);
+	else if (r.id)
+		*out = accept_one(listen, r.id, r.data, r.len);
+	return err;
 }
 
 static int accept_next(struct rsock *listen, struct rsock **out)
@@ -193,6 +209,31 @@ static int accept_all(struct rsock *listen)
 	return err == EAGAIN ? 0 : err;
 }
 
+static void refuse_all(struct rsock *listen)
+{
+	struct request r;
+
+	while (listen->state == RS_LISTEN && has_come(listen) && !request_take(listen, &r))
+		if (r.id)
+			rdma_destroy_id(r.id);
+}
+
+/* The same as early(), for a listener that is not awaited. */
+static int64_t leave(struct rsock *listen)
+{
+	int64_t now = rs_now_ms();
+
+	if (!listen->leave_at)
+		listen->leave_at = now + LEAVE_MS;
+	if (now < listen->leave_at)
+		return now + LOOK_MS;
+	listen->leave_at = 0;
+	pthread_mutex_lock(&listen->lock);
+	refuse_all(listen);
+	pthread_mutex_unlock(&listen->lock);
+	return 0;
+}
+
 /* By the thread, when something has come; again at the time that is returned, of rs_now_ms(), or 0: when something has come again. */
 static int64_t early(struct rsock *listen, bool waited)
 {
@@ -200,6 +241,8 @@ static int64_t early(struct rsock *listen, bool waited)
 
 	if (!waited)
 		return rs_now_ms() + EARLY_MS;
+	if (!__atomic_load_n(&listen->awaited, __ATOMIC_RELAXED))
+		return leave(listen);
 	pthread_mutex_lock(&listen->lock);
 	err = accept_all(listen);
 	pthread_mutex_unlock(&listen->lock);
@@ -211,7 +254,8 @@ void rs_accept_begin(struct rsock *listen, int backlog)
 	listen->state = RS_LISTEN;
 	listen->queue.most = backlog < 1 ? 1 : backlog < QUEUE_MAX ? (uint32_t)backlog : QUEUE_MAX;
 	if (!listen->beside_tcp)
-		rs_svc_listen(listen, early);
+		listen->awaited = true;
+	rs_svc_listen(listen, early);
 }
 
 EXPORT int rdmad_rs_early(int fd)
@@ -220,8 +264,7 @@ EXPORT int rdmad_rs_early(int fd)
 
 	if (!rs)
 		return -1;
-	if (rs->state == RS_LISTEN)
-		rs_svc_listen(rs, early);
+	__atomic_store_n(&rs->awaited, true, __ATOMIC_RELAXED);
 	rs_unlock_put(rs);
 	return 0;
 }

@@ -11,6 +11,9 @@
 /* How long a peer may take to answer before the connection is tried by TCP: a request is repeated after 4.6 s. */
 enum { CONNECT_MS = 6000 };
 
+/* A refusal that comes later is a listener's that its program has not waited for (rs_accept.c). */
+#define LATE_NS 500000000
+
 /* ---- socket, bind, listen --------------------------------------------------------------------------------- */
 
 EXPORT int socket(int domain, int type, int protocol)
@@ -300,8 +303,8 @@ static void progress(int fd, struct conn *c)
 	pthread_mutex_lock(&c->lock);
 	pthread_cleanup_push(unlock, &c->lock);
 	err = c->state == CONN_CONNECTING ? connect_ask(c) : EINPROGRESS;
-	if (err == ETIMEDOUT)
-		peer_silent((struct sockaddr *)&c->peer);
+	if (err == ETIMEDOUT || (err && err != EINPROGRESS && now_ns() - c->asked_ns > LATE_NS))
+		peer_silent((struct sockaddr *)&c->peer, err != ETIMEDOUT);
 	if (!err) {
 		c->there_ns = now_ns();
 		__atomic_store_n(&c->state, CONN_RDMA, __ATOMIC_RELEASE);

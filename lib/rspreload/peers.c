@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * peers.c - whom a client does not ask for RDMA for a while, but connects to by TCP: hosts that did not answer, and servers whose
- * connections are brief, as those of HTTP without keep-alive.  To make one by RDMA takes about a millisecond, twenty times as long as
- * by TCP.
+ * peers.c - whom a client does not ask for RDMA for a while, but connects to by TCP: hosts that did not answer, or with a server that
+ * did not come to its listener, and servers whose connections are brief, as those of HTTP without keep-alive.  To make one by RDMA takes
+ * about a millisecond, twenty times as long as by TCP.
  *
  * Where there is one to the same server that is in use, all are by RDMA: a program may rely on what it says by one connection being
  * heard before what it says by the next, as within a host by TCP.
@@ -12,6 +12,7 @@
 enum {
 	SLOTS = 64,
 	SILENT_MS = 60000,
+	LEFT_MS = 10000,
 	BRIEF_TIMES = 4, /* it lived no longer than so many times as long as it took to be made, */
 	BRIEF_SENDS = 4, /* and sent no more often than that; who has sent more is in use */
 	BRIEF_N = 8,     /* so many in a row were brief */
@@ -69,12 +70,12 @@ bool peer_by_tcp(const struct sockaddr *sa)
 	return by_tcp;
 }
 
-void peer_silent(const struct sockaddr *sa)
+void peer_silent(const struct sockaddr *sa, bool left)
 {
 	struct in6_addr a = peer_host(sa);
 
 	pthread_mutex_lock(&lock);
-	*at(silent, &a, 0) = (struct slot){ .addr = a, .until = now_ms() + SILENT_MS };
+	*at(silent, &a, 0) = (struct slot){ .addr = a, .until = now_ms() + (left ? LEFT_MS : SILENT_MS) };
 	pthread_mutex_unlock(&lock);
 }
 

@@ -225,7 +225,8 @@ void listeners_end(const struct sockaddr_storage *);
 
 /* ---- peers of clients: who is connected to by TCP; locks of its own */
 bool peer_by_tcp(const struct sockaddr *);
-void peer_silent(const struct sockaddr *); /* the host did not answer */
+/* The host did not answer; or it did, late, that nobody comes to the listener. */
+void peer_silent(const struct sockaddr *, bool left);
 /* A client has sent so often, with this time. */
 void peer_sent(const struct sockaddr_storage *, uint32_t sends);
 /* A connection has ended: how long it took to be made, how long it lived, how often was something sent. */

@@ -356,7 +356,39 @@ START_TEST(listener_shut)
 }
 END_TEST
 
-/* Who waits in vain is told so. */
+/* A server of FTP listens, and waits for what its client says when it is connected: that is so soon, by TCP. */
+START_TEST(listener_unwaited)
+{
+	int pipes[2], status, l, s;
+	struct timespec from, to;
+	pid_t child;
+
+	ok(pipe(pipes));
+	child = fork();
+	if (!child) {
+		int c = -1;
+
+		if (read(pipes[0], &addr, sizeof(addr)) == sizeof(addr))
+			connector(&c);
+		_exit(c < 0 || write(c, "x", 1) != 1);
+	}
+	l = listener(0);
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	ck_assert_int_eq(write(pipes[1], &addr, sizeof(addr)), sizeof(addr));
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_lt(to.tv_sec - from.tv_sec, 5); /* a host that does not answer is waited for for six */
+	s = accept(l, NULL, NULL);
+	hear(s, "x");
+	close(s);
+	close(l);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+END_TEST
+
+/* Its time is up. */
 START_TEST(accept_limit)
 {
 	struct timeval limit = { 0, 1000 };
@@ -476,5 +508,5 @@ END_TEST
 void calls_listen(Suite *s)
 {
 	SUITE_ADD(s, listener_of_parent, listener_of_children, port_of_rdma, accept_few, numbers, numbers_taken,
-		  listener_shut, accept_limit, local6, accept_no_room, inherits);
+		  listener_shut, listener_unwaited, accept_limit, local6, accept_no_room, inherits);
 }
