@@ -27,6 +27,7 @@
 #include <poll.h>
 #include <rdma/rsocket.h>
 
+#include <rdmad/loopback.h>
 #include <rdmad/own.h>
 
 enum rs_state {
@@ -217,8 +218,6 @@ enum rdmad_signal rs_signal(void); /* as rdmad_rs_signals() has it */
 int rs_ppoll(struct pollfd *, nfds_t, const struct timespec *, enum rdmad_signal least);
 
 /* ---- names */
-bool rs_is_loopback(const struct sockaddr *);
-bool rs_is_local6(const struct sockaddr *);
 /* Of a call for localhost: is it, beside TCP, an address of loopback here, too? */
 bool rs_keeps_name(const struct rsock *, const struct sockaddr *here);
 

@@ -56,7 +56,7 @@ static int stream_bind(struct rsock *rs, const struct sockaddr *addr)
 		return fail(EINVAL);
 	if (rdma_bind_addr(rs->id, (struct sockaddr *)(uintptr_t)addr))
 		return -1;
-	rs->localhost = rs_is_loopback(addr);
+	rs->localhost = addr_is_loopback(addr);
 	return rs_keeps_name(rs, rdma_get_local_addr(rs->id)) ? 0 : fail(ENODEV);
 }
 
@@ -98,8 +98,8 @@ static int connect_start(struct rsock *rs, const struct sockaddr *addr)
 {
 	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)(uintptr_t)addr, RS_RESOLVE_MS))
 		return errno;
-	rs->localhost = rs_is_loopback(addr);
-	rs->to_local6 = rs_is_local6(addr);
+	rs->localhost = addr_is_loopback(addr);
+	rs->to_local6 = addr_is_local6(addr);
 	rs->state = RS_ADDR;
 	return rs->nonblock ? EINPROGRESS : 0;
 }

@@ -254,7 +254,7 @@ EXPORT int rdmad_rs_local6(int fd)
 
 	if (!rs)
 		return -1;
-	is = rs->linked && rs->link.peer.local6 && rs_is_loopback(rdma_get_peer_addr(rs->id));
+	is = rs->linked && rs->link.peer.local6 && addr_is_loopback(rdma_get_peer_addr(rs->id));
 	rs_unlock_put(rs);
 	return is;
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 
+#include <rdmad/loopback.h>
 #include <rdmad/own.h>
 #include <rdmad/restart.h>
 
@@ -78,7 +79,7 @@ static int bind_too(int fd, struct conn *c, bool any)
 
 	if (real()->getsockname(fd, (struct sockaddr *)&a, &len))
 		return -1;
-	c->local6 = name_is_local6((struct sockaddr *)&a);
+	c->local6 = addr_is_local6((struct sockaddr *)&a);
 	if (rsocket_have(c) && !rbind(conn_rfd(c), (struct sockaddr *)&a, len))
 		return 0;
 	if (conn_rfd(c) >= 0 && errno == EADDRINUSE && !any && !port_shared(fd))
@@ -343,7 +344,7 @@ static int connect_start(int fd, struct conn *c, const struct sockaddr *addr, so
 	int ret;
 
 	memcpy(&c->peer, addr, len);
-	c->local6 = name_is_local6(addr);
+	c->local6 = addr_is_local6(addr);
 	c->peer_len = len;
 	c->deadline = now_ms() + CONNECT_MS;
 	c->asked_ns = now_ns();

@@ -30,12 +30,6 @@ void name_local6(const struct conn *c, struct sockaddr_storage *a)
 		memcpy(a, &in6, sizeof(in6));
 }
 
-bool name_is_local6(const struct sockaddr *addr)
-{
-	return addr->sa_family == AF_INET6 &&
-	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr);
-}
-
 /* (At the same place in both families.) */
 bool port_any(const struct sockaddr *addr) { return !((const struct sockaddr_in *)(const void *)addr)->sin_port; }
 

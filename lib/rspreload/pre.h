@@ -252,7 +252,6 @@ bool names_of(int fd, struct names *);                  /* false: it is none */
 void names_child(void);
 /* Of a conn that is at ::1 it is that. */
 void name_local6(const struct conn *, struct sockaddr_storage *);
-bool name_is_local6(const struct sockaddr *);
 bool port_any(const struct sockaddr *);
 /* To a program that has asked for the name of a socket of that domain. */
 void name_give(int domain, const struct sockaddr_storage *from, struct sockaddr *addr, socklen_t *len);
