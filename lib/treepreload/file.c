@@ -235,6 +235,20 @@ EXPORT int statvfs(const char *path, struct statvfs *st)
 	return real()->statvfs(system_of(&p, path), st);
 }
 
+EXPORT long pathconf(const char *path, int name)
+{
+	struct place p;
+
+	return real()->pathconf(system_of(&p, path), name);
+}
+
+EXPORT key_t ftok(const char *path, int id)
+{
+	struct place p;
+
+	return real()->ftok(place(&p, AT_FDCWD, path, true), id);
+}
+
 ALSO(statfs64, statfs);
 ALSO(statvfs64, statvfs);
 

@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/ipc.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/types.h>

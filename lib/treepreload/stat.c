@@ -6,6 +6,8 @@
  */
 #include "pre.h"
 
+#include <stdint.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 void node_show(const struct place *p, struct stat *st)
@@ -66,4 +68,16 @@ EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask, struct s
 		st->stx_size = st->stx_blocks = 0;
 	}
 	return ret;
+}
+
+/* libuv, and so Node.js, asks by number.  (To have all arguments at hand it is not variadic.) */
+EXPORT long by_number(long nr, long a, long b, long c, long d, long e, long f) __asm__("syscall");
+
+EXPORT long by_number(long nr, long a, long b, long c, long d, long e, long f)
+{
+	const char *path = (const char *)(intptr_t)b;
+
+	if (nr == SYS_statx && !place_is_other(path))
+		return statx((int)a, path, (int)c, (unsigned)d, (struct statx *)(intptr_t)e);
+	return real()->syscall(nr, a, b, c, d, e, f);
 }

@@ -17,8 +17,10 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/ioctl.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -172,6 +174,12 @@ static void stats(void)
 	printf("statx: %s\n", type_of(x.stx_mode));
 	TELL(statx(dir, "rdmad0", AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x));
 	printf("statx: %s\n", type_of(x.stx_mode));
+	TELL(syscall(SYS_statx, dir, "rdmad0/device", 0, STATX_BASIC_STATS, &x));
+	printf("statx by number: %s\n", type_of(x.stx_mode));
+	TELL(syscall(SYS_statx, AT_FDCWD, NODE, 0, STATX_BASIC_STATS, &x));
+	printf("statx by number: %s\n", type_of(x.stx_mode));
+	TELL(syscall(SYS_statx, AT_FDCWD, CLASS "/missing", 0, STATX_BASIC_STATS, &x));
+	TELL(syscall(SYS_statx, dir, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &x));
 	TELL(access(NODE, R_OK | W_OK));
 	TELL(access(DEV, R_OK | X_OK));
 	TELL(access(CLASS "/missing", F_OK));
@@ -179,6 +187,10 @@ static void stats(void)
 	TELL(faccessat(dir, "rdmad0", F_OK, AT_SYMLINK_NOFOLLOW));
 	TELL(euidaccess(STATE, R_OK));
 	TELL(statfs("/sys/class/net", &fs));
+	TELL(pathconf(DEV "/device", _PC_NAME_MAX));
+	TELL(pathconf(CLASS "/missing", _PC_NAME_MAX));
+	TELL(ftok(STATE, 1) == -1 ? -1 : 0);
+	TELL(ftok(CLASS "/missing", 1));
 	close(dir);
 }
 
