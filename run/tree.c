@@ -15,6 +15,7 @@
 #include "say.h"
 #include "sysfs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -126,6 +127,23 @@ static void point(const char *to, const char *fmt, ...)
 		trouble(path);
 }
 
+/* Drops what is in a directory and the device has not, or not any more. */
+static void left_drop(const char *dir, const json_t *dev, bool (*has)(const json_t *, const char *),
+		      void (*drop)(const char *, const char *))
+{
+	int fd = openat(tree->dir, dir + 1, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (fd >= 0 && !d)
+		close(fd);
+	while (d && (e = readdir(d)))
+		if (*e->d_name != '.' && !has(dev, e->d_name))
+			drop(dir, e->d_name);
+	if (d)
+		closedir(d);
+}
+
 /* The first line of a file, or else. */
 static const char *line_of(char *text, size_t size, const char *path, const char *otherwise)
 {
@@ -190,8 +208,35 @@ static void rate_put(const char *dir, long long mbps)
 	put("rate", dir, 0, "%s", rates[i].text);
 }
 
+static bool row_is(const json_t *dev, const char *row)
+{
+	json_t *gid;
+	size_t i;
+
+	json_array_foreach(json_object_get(dev, "gids"), i, gid)
+	{
+		if (num(gid, "index") == atoi(row))
+			return true;
+	}
+	return false;
+}
+
+/* An empty row is zeros, and of its attributes the kernel's cannot be read. */
+static void row_drop(const char *dir, const char *row)
+{
+	static const char *const attrs[] = { "types", "ndevs" };
+	char path[PATH_LEN + 64];
+
+	put("%d", dir, atoi(row), "0000:0000:0000:0000:0000:0000:0000:0000");
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/../gid_attrs/%s/%s", dir, attrs[i], row);
+		unlinkat(tree->dir, path + 1, 0);
+	}
+}
+
 static void gids(const char *port, const json_t *dev)
 {
+	char dir[PATH_LEN + 32];
 	json_t *gid;
 	size_t i;
 
@@ -203,6 +248,8 @@ static void gids(const char *port, const json_t *dev)
 		put("gid_attrs/types/%d", port, at, "%s", str(gid, "type"));
 		put("gid_attrs/ndevs/%d", port, at, "%s", str(gid, "interface"));
 	}
+	snprintf(dir, sizeof(dir), "%s/gids", port);
+	left_drop(dir, dev, row_is, row_drop);
 }
 
 static void pkeys(const char *port, const json_t *dev)
@@ -276,25 +323,43 @@ static void interface_join(const char *interface, const char *adapter)
 	point(to, "%s/%s", at, has ? "infiniband" : "device");
 }
 
-static void adapter(const char *dir, const json_t *dev)
+/* Loopback counts where there is no other. */
+static bool interface_is(const json_t *dev, const char *name)
 {
-	char path[PATH_LEN], file[PATH_LEN], numa[16], cpus[TEXT_LEN - 1];
-	const json_t *look = json_object_get(dev, "look");
-	const int node = (int)num(look, "numa");
+	bool found = false, others = false;
+	json_t *gid;
+	size_t k;
+
+	json_array_foreach(json_object_get(dev, "gids"), k, gid)
+	{
+		const char *interface = str(gid, "interface");
+
+		found |= *interface && !strcmp(interface, name);
+		others |= *interface && strcmp(interface, "lo");
+	}
+	return found && !(others && !strcmp(name, "lo"));
+}
+
+static void link_drop(const char *dir, const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	unlinkat(tree->dir, path + 1, 0);
+}
+
+/* The last one of its interfaces. */
+static const char *interfaces(const char *dir, const json_t *dev)
+{
 	const char *interface, *near = "";
-	bool others = false; /* there are interfaces besides loopback */
+	char path[PATH_LEN];
 	json_t *gid;
 	size_t k;
 
 	json_array_foreach(json_object_get(dev, "gids"), k, gid)
 	{
 		interface = str(gid, "interface");
-		others |= *interface && strcmp(interface, "lo");
-	}
-	json_array_foreach(json_object_get(dev, "gids"), k, gid)
-	{
-		interface = str(gid, "interface");
-		if (!*interface || (others && !strcmp(interface, "lo")))
+		if (!interface_is(dev, interface))
 			continue;
 		near = interface;
 		snprintf(path, sizeof(path), "/sys/class/net/%s", interface);
@@ -302,6 +367,18 @@ static void adapter(const char *dir, const json_t *dev)
 		if (*tree->root)
 			interface_join(interface, dir);
 	}
+	snprintf(path, sizeof(path), "%s/net", dir);
+	left_drop(path, dev, interface_is, link_drop);
+	return near;
+}
+
+static void adapter(const char *dir, const json_t *dev)
+{
+	const json_t *look = json_object_get(dev, "look");
+	const int node = (int)num(look, "numa");
+	const char *near = interfaces(dir, dev);
+	char file[PATH_LEN], numa[16], cpus[TEXT_LEN - 1];
+
 	snprintf(file, sizeof(file), "/sys/class/net/%s/device/numa_node", near);
 	if (node >= 0)
 		snprintf(numa, sizeof(numa), "%d", node);
