@@ -172,7 +172,10 @@ if [ "$what" = resource ] && [ "${1-}" = qp ]; then
 	what=resource_qp
 	shift
 fi
-case $what.${1-} in statistic.link|resource_qp.link) shift;; statistic.?*|resource_qp.?*) usage;; esac
+case $what.${1-} in
+statistic.link|resource_qp.link) shift;;
+statistic.?*|resource_qp.?*|resource.cm_id|resource.cq|resource.ctx|resource.mr|resource.pd|resource.srq) usage;;
+esac
 name=
 if [ $# -ge 1 ]; then
 	name=${1%/1}
