@@ -190,22 +190,26 @@ int tree_devices(int daemon)
 
 /* ---- one device -------------------------------------------------------------------- */
 
-/* The kernel's words for a speed, with the width and the generation that make it. */
-static void rate_put(const char *dir, long long mbps)
+/* As the kernel writes what ibv_query_port() states. */
+static void rate_put(const char *dir, const json_t *look)
 {
 	static const struct {
-		int mbps;
-		const char *text;
-	} rates[] = {
-		{ 2500, "2.5 Gb/sec (1X SDR)" },   { 10000, "10 Gb/sec (4X SDR)" },   { 20000, "20 Gb/sec (4X DDR)" },
-		{ 25000, "25 Gb/sec (1X EDR)" },   { 40000, "40 Gb/sec (4X QDR)" },   { 80000, "80 Gb/sec (8X QDR)" },
-		{ 100000, "100 Gb/sec (4X EDR)" }, { 200000, "200 Gb/sec (4X HDR)" }, { 400000, "400 Gb/sec (4X NDR)" },
+		int code, tenths; /* of Gb/s, a lane */
+		const char *name;
+	} speeds[] = {
+		{ 1, 25, "SDR" },   { 2, 50, "DDR" },   { 4, 100, "QDR" },    { 8, 100, "FDR10" },  { 16, 140, "FDR" },
+		{ 32, 250, "EDR" }, { 64, 500, "HDR" }, { 128, 1000, "NDR" }, { 256, 2000, "XDR" },
 	};
-	unsigned i = 0;
+	static const int widths[][2] = { { 1, 1 }, { 2, 4 }, { 4, 8 }, { 8, 12 }, { 16, 2 } };
+	unsigned i = 0, k = 0;
+	int tenths;
 
-	while (i + 1 < sizeof(rates) / sizeof(rates[0]) && mbps >= rates[i + 1].mbps)
+	while (i + 1 < sizeof(speeds) / sizeof(speeds[0]) && speeds[i].code < num(look, "active_speed"))
 		i++;
-	put("rate", dir, 0, "%s", rates[i].text);
+	while (k + 1 < sizeof(widths) / sizeof(widths[0]) && widths[k][0] < num(look, "active_width"))
+		k++;
+	tenths = speeds[i].tenths * widths[k][1];
+	put("rate", dir, 0, "%d%s Gb/sec (%dX %s)", tenths / 10, tenths % 10 ? ".5" : "", widths[k][1], speeds[i].name);
 }
 
 static bool row_is(const json_t *dev, const char *row)
@@ -271,8 +275,8 @@ static void port(const char *dir, const json_t *dev, const json_t *counters)
 
 	snprintf(path, sizeof(path), "%s/ports/1", dir);
 	put("state", path, 0, "%s", up ? "4: ACTIVE" : "1: DOWN");
-	put("phys_state", path, 0, "%s", up ? "5: LinkUp" : "3: Disabled");
-	rate_put(path, num(dev, "link_mbps"));
+	put("phys_state", path, 0, "%s", up ? "5: LinkUp" : "2: Polling");
+	rate_put(path, look);
 	put("lid", path, 0, "0x%x", (unsigned)num(look, "lid"));
 	put("lid_mask_count", path, 0, "0");
 	put("sm_lid", path, 0, "0x%x", (unsigned)num(look, "lid"));

@@ -22,6 +22,7 @@
 #include "ends.h"
 #include "impair.h"
 #include "impair_verb.h"
+#include "port.h"
 #include "call.h"
 #include "dump.h"
 #include "qp_row.h"
@@ -88,17 +89,19 @@ static json_t *look_json(const struct device *d)
 	const struct profile *p = d->profile;
 	const struct device *adapter = device_adapter(d);
 	json_t *without = json_array();
+	uint8_t speed, width;
 
+	port_lanes(d, &speed, &width);
 	for (unsigned f = 0; f < FEATURES; f++)
 		if (p->no >> f & 1)
 			json_array_append_new(without, json_string(feature_row(f)->word));
 
-	return json_pack("{s:s s:o s:s s:s s:s s:s s:s s:i s:o s:i s:i s:i s:i s:i s:i}", "profile", p->name, "without",
-			 without, "fw_ver", p->fw, "hca_type", p->hca_type, "board_id", p->board, "node_type",
-			 nodes[p->node], "link_layer", profile_link_name(p), "lid", (int)device_lid(d),
+	return json_pack("{s:s s:o s:s s:s s:s s:s s:s s:i s:o s:i s:i s:i s:i s:i s:i s:i s:i}", "profile", p->name,
+			 "without", without, "fw_ver", p->fw, "hca_type", p->hca_type, "board_id", p->board,
+			 "node_type", nodes[p->node], "link_layer", profile_link_name(p), "lid", (int)device_lid(d),
 			 "sys_image_guid", guid_json(adapter->guid), "adapter", (int)adapter->index, "port",
 			 (int)device_port(d), "vendor", (int)p->pci_vendor, "device", (int)p->pci_device, "hw_rev",
-			 (int)p->hw_ver, "numa", d->numa);
+			 (int)p->hw_ver, "numa", d->numa, "active_speed", (int)speed, "active_width", (int)width);
 }
 
 static json_t *devices_json(void)

@@ -132,3 +132,28 @@ void port_follow(struct device *dev, const struct host *host)
 	link_up[dev->index] = p.up;
 	state_update(dev);
 }
+
+/* As rxe shows the speed of the interface; the products are those of the InfiniBand rates. */
+void port_lanes(const struct device *dev, uint8_t *speed, uint8_t *width)
+{
+	static const struct {
+		uint32_t mbps;
+		uint8_t speed, width;
+	} steps[] = {
+		{ 1000, 1, 1 },     /* SDR 1x */
+		{ 10000, 8, 1 },    /* FDR10 1x */
+		{ 20000, 2, 2 },    /* DDR 4x */
+		{ 25000, 32, 1 },   /* EDR 1x */
+		{ 40000, 8, 2 },    /* FDR10 4x */
+		{ 100000, 32, 2 },  /* EDR 4x */
+		{ 200000, 64, 2 },  /* HDR 4x */
+		{ 400000, 128, 2 }, /* NDR 4x */
+	};
+	const struct profile *p = dev->profile;
+	size_t i = 0;
+
+	while (i + 1 < sizeof(steps) / sizeof(steps[0]) && dev->link_mbps > steps[i].mbps)
+		i++;
+	*speed = p->active_speed ? p->active_speed : steps[i].speed;
+	*width = p->active_speed ? p->active_width : steps[i].width;
+}

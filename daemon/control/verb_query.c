@@ -10,6 +10,7 @@
 #include "../base/profile.h"
 #include "../shard/inbox.h"
 #include "call.h"
+#include "port.h"
 
 /* Of objects that the HCA has so many of: as many as this user can have. */
 static uint32_t most(const struct call *call, enum quota q, uint64_t n)
@@ -73,31 +74,6 @@ int verb_query_device(struct call *call)
 	return 0;
 }
 
-/* As rxe shows the speed of the interface; the products are those of the InfiniBand rates. */
-static void speed_set(struct msg_port_attr *a, uint32_t mbps)
-{
-	static const struct {
-		uint32_t mbps;
-		uint8_t speed, width;
-	} steps[] = {
-		{ 1000, 1, 1 },     /* SDR 1x */
-		{ 10000, 8, 1 },    /* FDR10 1x */
-		{ 20000, 2, 2 },    /* DDR 4x */
-		{ 25000, 32, 1 },   /* EDR 1x */
-		{ 40000, 8, 2 },    /* FDR10 4x */
-		{ 100000, 32, 2 },  /* EDR 4x */
-		{ 200000, 64, 2 },  /* HDR 4x */
-		{ 400000, 128, 2 }, /* NDR 4x */
-	};
-
-	size_t i = 0;
-
-	while (i + 1 < sizeof(steps) / sizeof(steps[0]) && mbps > steps[i].mbps)
-		i++;
-	a->active_speed = steps[i].speed;
-	a->active_width = steps[i].width;
-}
-
 static uint8_t mtu_code(uint64_t mtu)
 {
 	uint8_t code = 1;
@@ -138,11 +114,7 @@ int verb_query_port(struct call *call)
 		.lid = device_lid(dev),
 	};
 	memcpy(a->pkey, dev->pkey, sizeof(a->pkey));
-	speed_set(a, dev->link_mbps);
-	if (dev->profile->active_speed) {
-		a->active_speed = dev->profile->active_speed;
-		a->active_width = dev->profile->active_width;
-	}
+	port_lanes(dev, &a->active_speed, &a->active_width);
 	return 0;
 }
 
