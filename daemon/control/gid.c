@@ -257,6 +257,7 @@ static bool default_update(struct device *dev, const struct device_conf *c)
 {
 	struct gid_row *r = &dev->gid[row_default(dev)];
 	const struct host_if *f = main_if(c);
+	const unsigned ifindex = f ? f->index : 0;
 	uint8_t gid[16] = { 0xfe, 0x80 };
 	bool fresh = gid_is_empty(r->gid), wire, changed;
 
@@ -266,17 +267,17 @@ static bool default_update(struct device *dev, const struct device_conf *c)
 		eui_made_up(dev, c, gid + 8);
 	else
 		memcpy(gid, r->gid, 16); /* its interface may come back */
-	if (!fresh && !f && !r->wire)
+	if (!fresh && !f && !r->wire && !r->ifindex)
 		return false;
 	wire = f && addr_find(gid) && host_addr_usable(gid, f->index);
 	changed = !gid_same(r->gid, gid);
-	if (!changed && r->wire == wire)
+	if (!changed && r->wire == wire && r->ifindex == ifindex)
 		return false;
 	if (fresh && !dev->guid) {
 		for (unsigned i = 8; i < 16; i++)
 			dev->guid = dev->guid << 8 | gid[i];
 	}
-	row_set(dev, row_default(dev), gid, f ? f->index : 0, wire);
+	row_set(dev, row_default(dev), gid, ifindex, wire);
 	return changed;
 }
 
