@@ -112,9 +112,11 @@ void send_drep(struct cm *c, struct cm_id *i, const uint8_t *data)
 	id_send(c, i, &m);
 }
 
+/* The connection is over: the peer's QP may have another one. */
 void id_timewait(struct cm *c, struct cm_id *i)
 {
 	id_state(c, i, CM_TIMEWAIT);
+	link_del(&i->by_qpn);
 	timer_set(&c->timers, &i->timer, mono_add(c->now, cm_timeout_ns(least(i->qp.timeout, CM_PEER_MAX))));
 }
 
@@ -389,6 +391,7 @@ void cm_id_free(struct cm *c, uint32_t id, mono_t now)
 	id_free_events(i);
 	i->freed = true;
 	link_add_tail(&c->rests, &i->rest);
+	link_del(&i->by_qpn);
 	switch (i->state) {
 	case CM_REQ_SENT:
 	case CM_MRA_REQ_RCVD: send_rej_timeout(c, i); break;

@@ -192,7 +192,7 @@ bool cm_event(struct cm *, struct cm_event *); /* false: none */
 /* ---- looking in ---------------------------------------------------------------- */
 
 /*
- * The QP attributes that the messages agreed on (rule 7.8), from REP or REQ received on till the id is dead.
+ * The QP attributes that the messages agreed on (rule 7.8), from REP or REQ received on till the connection is over.
  * Of REQ received, max_rd_atomic and max_dest_rd_atomic are what the REQ asks for: cm_accept() may say less.
  */
 struct cm_qp {

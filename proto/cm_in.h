@@ -41,7 +41,7 @@ struct cm_id {
 	struct link by_id;   /* always in the table */
 	struct link by_peer; /* the peer's comm id and GUID, or SIDR request id; alone: not in it */
 	struct link rest;    /* in cm.rests: freed by the host, and not over */
-	struct link by_qpn;  /* the peer's QPN and GUID: from REQ or REP received till the id is dead */
+	struct link by_qpn;  /* the peer's QPN and GUID: from REQ or REP received till it is over, or freed */
 	uint32_t id;         /* our comm id */
 	uint32_t remote_id;  /* 0: not known yet */
 	uint64_t remote_guid;

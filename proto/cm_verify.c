@@ -127,8 +127,11 @@ static void verify_id(const struct cm *c, const struct cm_id *i)
 		assert(s == CM_DREQ_SENT || s == CM_TIMEWAIT);
 	if (s == CM_DEAD)
 		assert(link_empty(&i->by_peer) && link_empty(&i->by_qpn));
-	if (s >= CM_REP_RCVD && s <= CM_TIMEWAIT && !i->sidr)
-		assert(i->remote_id && !link_empty(&i->by_peer) && !link_empty(&i->by_qpn));
+	if (s >= CM_REP_RCVD && s <= CM_TIMEWAIT && !i->sidr) {
+		assert(i->remote_id && !link_empty(&i->by_peer));
+		/* A connection that is over, or that nobody has any more, is in no other one's way. */
+		assert((s == CM_TIMEWAIT || i->freed) == link_empty(&i->by_qpn));
+	}
 	for (unsigned k = 0; k < CM_EVS; k++)
 		assert(link_empty(&i->ev[k].link) || (i->ev[k].id == i && !i->freed));
 }

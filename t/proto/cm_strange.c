@@ -216,15 +216,21 @@ START_TEST(forgeries) /* conf: rule 7.3 */
 }
 END_TEST
 
+static void restarted(void)
+{
+	cm_free(a->cm);
+	a->cm = cm_new(&(struct cm_cfg){ .seed = 77, .ca_guid = a->guid });
+}
+
 /* a was restarted: it knows nothing, and has the same QP number again. */
 START_TEST(stale) /* conf: rule 7.7 */
 {
 	struct cm_connect req;
+	uint32_t old;
 
 	begin();
 	connected();
-	cm_free(a->cm);
-	a->cm = cm_new(&(struct cm_cfg){ .seed = 77, .ca_guid = a->guid });
+	restarted();
 	req = net_req(a, 0x11);
 	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
 	net_run(&net);
@@ -234,12 +240,35 @@ START_TEST(stale) /* conf: rule 7.7 */
 	ck_assert_int_eq(note_last(b), CM_EV_DREP); /* a knows nothing, and says so */
 	ck_assert_int_eq(sb(), CM_TIMEWAIT);
 	cm_id_free(a->cm, ida, net.now);
-	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
-	net_run(&net); /* still too early */
-	ck_assert_int_eq(a->note[a->notes - 1].msg.rej.reason, REJ_STALE);
+	old = idb;
+	connected(); /* that it has just forgotten one is no matter */
+	cm_id_free(b->cm, old, net.now);
+	end();
+}
+END_TEST
+
+/* Of a connection that is over the QP is free, though packets may be under way; and of one that b has let go, before a knows. */
+START_TEST(qp_again) /* conf: rule 7.7 */
+{
+	struct cm_qp qp;
+	uint32_t old;
+
+	begin();
+	connected();
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert(sa() == CM_TIMEWAIT && sb() == CM_TIMEWAIT && !cm_qp_get(b->cm, idb, &qp));
 	cm_id_free(a->cm, ida, net.now);
-	net_settle(&net);
+	old = idb;
+	connected();
+	lose[1] = 1000; /* its DREQs */
 	cm_id_free(b->cm, idb, net.now);
+	net_run(&net);
+	lose[1] = 0;
+	cm_id_free(b->cm, old, net.now);
+	restarted();
 	connected();
 	end();
 }
@@ -402,4 +431,4 @@ START_TEST(gives_way)
 END_TEST
 
 TEST_MAIN("cm_strange", gives_way, unknown_connections, repetitions_answered, no_qp, lids, forgeries, stale,
-	  stale_early, past_requests, past_strangers)
+	  stale_early, qp_again, past_requests, past_strangers)
