@@ -415,6 +415,18 @@ void cm_id_free(struct cm *c, uint32_t id, mono_t now)
 	id_dead(c, i);
 }
 
+void cm_request_drop(struct cm *c, uint32_t id, mono_t now)
+{
+	struct cm_id *i = owned(c, id);
+
+	if (!i || i->state != CM_REQ_RCVD || i->hasty) {
+		cm_id_free(c, id, now);
+		return;
+	}
+	c->n.dropped++;
+	id_del(c, i);
+}
+
 int cm_host_set(struct cm *c, uint32_t id, void *host)
 {
 	struct cm_id *i = owned(c, id);

@@ -74,7 +74,8 @@ enum cm_state {
 
 /*
  * EADDRINUSE: this service id is listened on.  As many as max_ids wait to be accepted: a backlog is the
- * host's, who says when it is full: then requests are refused (REJ 28, SIDR status 2) without a word to him.
+ * host's, who says when it is full: then a REQ is as if it had been lost, and comes again; one in haste is refused
+ * (REJ 28), and so is a SIDR_REQ (status 2).  The host hears of none.
  */
 int cm_listen(struct cm *, uint64_t service_id, void *host, uint32_t *id);
 
@@ -153,6 +154,9 @@ void cm_id_free(struct cm *, uint32_t id, mono_t now);
 
 /* A program that owns it now; what events say from now on, those that wait included. */
 int cm_host_set(struct cm *, uint32_t id, void *host);
+
+/* The host has no room for the request of CM_EV_REQ or CM_EV_SIDR_REQ: as if the listener had been full. */
+void cm_request_drop(struct cm *, uint32_t id, mono_t now);
 
 /* ---- MADs and time ---------------------------------------------------------- */
 

@@ -49,6 +49,7 @@ struct cm_id {
 	enum cm_state state;
 	bool freed; /* the host's no more: goes when dead */
 	bool passive;
+	bool hasty;          /* its REQ */
 	bool sidr;           /* in timewait: answers what is repeated */
 	bool full;           /* listening: what asks is refused */
 	bool proven;         /* who is at the other end has shown that he gets what we send there */

@@ -208,6 +208,9 @@ bool cm_ip_get(struct cm_ip *, const uint8_t *data); /* false: header or IP vers
 
 /* 4.096 us << t, as CMs count it: in ms, at least 1. */
 static inline uint64_t cm_timeout_ns(uint8_t t) { return (1ull << (t > 8 ? t - 8u : 0u)) * 1000000u; }
+/* A REQ whose sender goes another way if there is no answer at once: it gets one, where another one would wait. */
+#define CM_HASTE_NS 50000000u
+static inline bool cm_req_hasty(const struct cm_req *r) { return cm_timeout_ns(r->remote_timeout) < CM_HASTE_NS; }
 /* The local ACK timeout of a path of packet life time plt to or from a port with this ACK delay. */
 uint8_t cm_ack_timeout(uint8_t ack_delay, uint8_t plt);
 /* The flow label of an IPv4 connection (rule 7.5), ports in host order. */

@@ -272,6 +272,10 @@ static void called(struct cm *c, const struct in *in)
 	}
 	if (!why && !l)
 		why = REJ_SERVICE_ID;
+	if (!why && l->full && !cm_req_hasty(r)) {
+		c->n.dropped++;
+		return;
+	}
 	if (!why && l->full)
 		why = REJ_CONSUMER;
 	if (why) {
@@ -284,6 +288,7 @@ static void called(struct cm *c, const struct in *in)
 		return;
 	}
 	i->passive = true;
+	i->hasty = cm_req_hasty(r);
 	i->heard = 1;
 	i->asked = c->now;
 	i->host = l->host;

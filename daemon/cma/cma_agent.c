@@ -32,7 +32,7 @@
 #include "../shard/net.h"
 #include "../base/clock.h"
 
-#define GRACE_NS  50000000u
+#define GRACE_NS  CM_HASTE_NS
 #define EARLY_MAX 64u /* of all devices; more are refused at once */
 
 #define NOTES_REQS 256u
@@ -118,7 +118,7 @@ static bool is_hasty(const struct gsi *g)
 {
 	struct cm_msg m;
 
-	return cm_msg_get(&m, g->mad) && m.attr == CM_REQ && cm_timeout_ns(m.req.remote_timeout) < GRACE_NS;
+	return cm_msg_get(&m, g->mad) && m.attr == CM_REQ && cm_req_hasty(&m.req);
 }
 
 /* ---- how many requests -------------------------------------------------------------------- */
@@ -349,6 +349,14 @@ static int id_free(struct cm *cm, void *arg, mono_t now)
 }
 
 void agent_id_free(struct device *dev, uint32_t id) { agent_call(dev, id_free, &id); }
+
+static int request_drop(struct cm *cm, void *arg, mono_t now)
+{
+	cm_request_drop(cm, *(uint32_t *)arg, now);
+	return 0;
+}
+
+void agent_request_drop(struct device *dev, uint32_t id) { agent_call(dev, request_drop, &id); }
 
 static int counts(struct cm *cm, void *arg, mono_t)
 {

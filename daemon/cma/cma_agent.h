@@ -20,8 +20,9 @@ bool agent_event(struct device **, struct cm_event *); /* false: nothing more */
 int agent_call(struct device *, int (*fn)(struct cm *, void *arg, mono_t now), void *arg);
 /* The same; fn changes nothing. */
 int agent_ask(struct device *, int (*fn)(struct cm *, void *arg, mono_t now), void *arg);
-/* cm_id_free() */
+/* cm_id_free(), cm_request_drop() */
 void agent_id_free(struct device *, uint32_t id);
+void agent_request_drop(struct device *, uint32_t id);
 void agent_counts(struct device *, struct cm_count *);
 
 #endif

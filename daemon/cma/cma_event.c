@@ -240,8 +240,12 @@ static bool request(struct device *dev, const struct cm_event *ev)
 	listener = cma_port_find((uint16_t)(c.service_id >> 16), c.port, c.ip.dst,
 				 c.ip.version == 4 ? AF_INET : AF_INET6);
 	if (row < 0 || !listener || (listener->dev && listener->dev != dev) || listener->qp_type != c.qp_type ||
-	    listener->waiting >= listener->backlog || (listener->from_here && !cma_gid_here(c.ip.src)))
+	    (listener->from_here && !cma_gid_here(c.ip.src)))
 		return false;
+	if (listener->waiting >= listener->backlog) {
+		agent_request_drop(dev, ev->id); /* it comes again */
+		return true;
+	}
 	id = cma_id_new(listener->ch, listener->ps, c.qp_type);
 	if (!id)
 		return false;

@@ -40,6 +40,7 @@ bool agent_event(struct device **dev, struct cm_event *ev)
 int agent_call(struct device *, int (*)(struct cm *, void *, mono_t), void *) { return ENODEV; }
 int agent_ask(struct device *, int (*)(struct cm *, void *, mono_t), void *) { return ENODEV; }
 void agent_id_free(struct device *, uint32_t) {}
+void agent_request_drop(struct device *, uint32_t) {}
 void agent_counts(struct device *, struct cm_count *n) { *n = (struct cm_count){ 0 }; }
 
 /* ---- the loop ---------------------------------------------------------------------- */

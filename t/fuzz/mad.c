@@ -56,7 +56,10 @@ static void hold(struct fuzz *f, uint32_t id)
 
 static void let_go(struct fuzz *f, uint32_t id)
 {
-	cm_id_free(f->cm, id, f->now);
+	if (f->frees % 4 == 3)
+		cm_request_drop(f->cm, id, f->now);
+	else
+		cm_id_free(f->cm, id, f->now);
 	must(cm_state(f->cm, id) == CM_NONE);
 	f->freed[f->frees++ % IDS] = id;
 	for (unsigned k = 0; k < f->ids; k++)

@@ -185,18 +185,48 @@ START_TEST(proven)
 }
 END_TEST
 
-/* A full listener refuses by itself. */
+static void called_in_haste(void)
+{
+	struct cm_connect req = net_req(a, 0x11);
+
+	req.req.remote_timeout = 12;
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
+	net_run(&net);
+}
+
+static void refused(void)
+{
+	ck_assert_int_eq(note_last(a), CM_EV_REJ);
+	ck_assert_uint_eq(a->note[a->notes - 1].msg.rej.reason, REJ_CONSUMER);
+	cm_id_free(a->cm, ida, net.now);
+}
+
+/* A listener that is full does not hear: a REQ comes again, and finds room then.  One in haste is answered. */
 START_TEST(full)
 {
 	begin();
 	ck_assert_int_eq(cm_listen_full(b->cm, listener, true), 0);
-	called();
+	called_in_haste();
 	ck_assert_int_eq(note_last(b), -1);
-	ck_assert_int_eq(note_last(a), CM_EV_REJ);
-	ck_assert_uint_eq(a->note[a->notes - 1].msg.rej.reason, REJ_CONSUMER);
-	cm_id_free(a->cm, ida, net.now);
-	net_settle(&net);
+	refused();
+	called();
+	ck_assert_int_eq(sa(), CM_REQ_SENT);
+	net_until(&net, mono_add(net.now, 20 * S_NS));
+	ck_assert_int_eq(note_last(b), -1);
 	ck_assert_int_eq(cm_listen_full(b->cm, listener, false), 0);
+	net_until(&net, mono_add(net.now, 10 * S_NS));
+	ck_assert_int_eq(note_last(b), CM_EV_REQ);
+	/* Its host has no room after all. */
+	cm_request_drop(b->cm, b->note[b->notes - 1].id, net.now);
+	net_until(&net, mono_add(net.now, 10 * S_NS));
+	ck_assert_uint_eq(note_count(b, CM_EV_REQ), 2);
+	cm_request_drop(b->cm, b->note[b->notes - 1].id, net.now);
+	cm_id_free(a->cm, ida, net.now);
+	called_in_haste();
+	cm_request_drop(b->cm, b->note[b->notes - 1].id, net.now);
+	net_run(&net);
+	refused();
+	net_settle(&net);
 	connected();
 	end();
 }
