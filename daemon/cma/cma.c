@@ -172,7 +172,10 @@ static int call_resolve(struct cma_call *c)
 	return cma_resolve_addr(c->id, &c->req->resolve.src, &c->req->resolve.dst, c->req->resolve.timeout_ms);
 }
 
-/* The QP is ready before the peer may send.  Events may come as soon as the REP is out: they need the cookie. */
+/*
+ * The QP is ready before the peer may send.  Events may come as soon as the REP is out: they need the cookie.  What cannot be
+ * accepted so is refused, as by kernels.
+ */
 static int call_accept(struct cma_call *c)
 {
 	uint64_t before = c->id->cookie;
@@ -187,6 +190,8 @@ static int call_accept(struct cma_call *c)
 		return 0;
 	c->id->cookie = before;
 	cma_qp_end(c->id, &c->req->conn.qp);
+	if (c->id->passive)
+		cma_reject(c->id, REJ_CONSUMER, (const uint8_t[1]){ 0 }, 0);
 	return err;
 }
 

@@ -227,7 +227,7 @@ START_TEST(others)
 }
 END_TEST
 
-/* A REP that cannot be: its QP is of no use any more, and the id is as it was. */
+/* A REP that cannot be: its QP is of no use any more, and the request is refused. */
 START_TEST(refused)
 {
 	struct pair p;
@@ -235,8 +235,8 @@ START_TEST(refused)
 	pair_start(&p);
 	ck_assert_int_eq(accept_of(&p, name(&p.server), 255), EINVAL);
 	ck_assert_uint_eq(attr(&p.server).state, QPS_ERR);
-	ck_assert_int_eq(accept_of(&p, (struct cmm_qp){ 0 }, 0), 0);
-	chan_event(&p.c, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	chan_event(&p.c, RDMA_CM_EVENT_REJECTED, 28);
+	ck_assert_int_eq(accept_of(&p, (struct cmm_qp){ 0 }, 0), EINVAL);
 	pair_stop(&p);
 }
 END_TEST

@@ -179,12 +179,16 @@ static void attack(void *)
 	ck_assert_int_eq(err, EINVAL);
 	ask(c, VICTIMS_PORT, 0xffff00, &err);
 	ck_assert_int_eq(err, EINVAL);
-	/* In a reply; the id is as it was then. */
+	/* In a reply; the request is refused then. */
 	listen_on(s, ATTACKERS_PORT);
 	ask(c, ATTACKERS_PORT, 0, &err);
 	ck_assert_int_eq(err, 0);
 	id = event(s, RDMA_CM_EVENT_CONNECT_REQUEST).id;
 	ck_assert_int_eq(answer(s, id, stolen), EINVAL);
+	event(c, RDMA_CM_EVENT_REJECTED);
+	ask(c, ATTACKERS_PORT, 0, &err);
+	ck_assert_int_eq(err, 0);
+	id = event(s, RDMA_CM_EVENT_CONNECT_REQUEST).id;
 	ck_assert_int_eq(answer(s, id, note->n[OTHER_QPN]), 0);
 	ck_assert_uint_eq(event(c, RDMA_CM_EVENT_CONNECT_RESPONSE).conn.qp_num, note->n[OTHER_QPN]);
 	/* Those of his own, though another process has them. */

@@ -176,6 +176,43 @@ START_TEST(too_much_data)
 }
 END_TEST
 
+/* A request that cannot be accepted is refused: the peer does not wait. */
+START_TEST(accept_fails)
+{
+	static const struct {
+		enum rdma_port_space ps;
+		uint8_t room;
+		enum rdma_cm_event_type ev;
+		int status;
+	} kind[] = { { RDMA_PS_TCP, 196, RDMA_CM_EVENT_REJECTED, 28 },
+		     { RDMA_PS_UDP, 136, RDMA_CM_EVENT_UNREACHABLE, 2 } };
+	static char data[255];
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct rdma_conn_param cp = { .private_data = data, .private_data_len = kind[i].room + 1 };
+		struct ibv_qp_init_attr a, b;
+		struct rdma_cm_event *e;
+		struct pair p;
+
+		pair_open(&p, kind[i].ps);
+		a = b = qp_attr(p.client->qp_type);
+		ok(rdma_create_qp(p.client, NULL, &a));
+		ok(rdma_connect(p.client, NULL));
+		e = event_get(p.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+		p.server = e->id;
+		ok(rdma_create_qp(p.server, NULL, &b));
+		fails(rdma_accept(p.server, &cp), EINVAL);
+		ok(rdma_ack_cm_event(e));
+		e = event_get(p.cch, kind[i].ev);
+		ck_assert_int_eq(e->status, kind[i].status);
+		ok(rdma_ack_cm_event(e));
+		cp.private_data_len = 0;
+		fails(rdma_accept(p.server, &cp), EINVAL);
+		pair_close(&p);
+	}
+}
+END_TEST
+
 START_TEST(rejected) /* conf: rule 7.10, rule 7.11 */
 {
 	struct ibv_qp_init_attr a = qp_attr(IBV_QPT_RC);
@@ -299,6 +336,6 @@ END_TEST
 
 void api_conn(Suite *s)
 {
-	SUITE_ADD(s, connected, complete_before_the_end, private_data, too_much_data, rejected, dropped, nobody_listens,
-		  own_qps);
+	SUITE_ADD(s, connected, complete_before_the_end, private_data, too_much_data, accept_fails, rejected, dropped,
+		  nobody_listens, own_qps);
 }
