@@ -68,13 +68,14 @@ struct cma_channel {
 	struct cma_who who;
 	uint64_t key; /* cmm_rep.open.key */
 	/*
-	 * One end of a pair: the other one is the program's, and readable while it has a token.  The library takes those that are
+	 * One end of a pipe: the other one is the program's, and readable while it has a token.  The library takes those that are
 	 * over, as the reply says how many (cmm_rep.over).  It is not done here: who reads a socket into memory that does not answer
 	 * keeps all others that read it waiting.
 	 */
 	int near;
-	bool lit;      /* a token is there for the records of now */
-	uint32_t over; /* tokens that no record stands behind, and no reply has told of */
+	uint32_t
+		tokens; /* there is one for each record, as far as there is room: each is news, to who waits for edges (EPOLLET) */
+	uint32_t over; /* those that no record stands behind, and no reply has told of */
 	struct bill bill;
 	struct link records; /* struct cma_record, in order */
 	unsigned record_n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * cma_event.c - events of ids for their programs: a list per channel, and a descriptor that is readable while the
- * list is not empty.
+ * list is not empty, and once more with each.
  *
  *	agent			id			told
  *	REQ, SIDR_REQ		(a new one)		CONNECT_REQUEST, to the listener
@@ -33,15 +33,12 @@ bool cma_channel_say(const struct cma_channel *ch)
 
 void cma_channel_light(struct cma_channel *ch)
 {
-	bool want = ch->record_n;
-
-	if (want == ch->lit)
-		return;
-	ch->lit = want;
-	if (!want)
-		ch->over++;
-	else if (!cma_channel_say(ch)) /* it takes none, against the rules */
-		log_info("cannot tell a CM event: %s", strerror(errno));
+	while (ch->tokens < ch->record_n && cma_channel_say(ch))
+		ch->tokens++;
+	if (ch->tokens > ch->record_n) {
+		ch->over += ch->tokens - ch->record_n;
+		ch->tokens = ch->record_n;
+	}
 }
 
 struct cma_record *cma_event_put(struct cma_id *id, enum cma_event_type type, int status)

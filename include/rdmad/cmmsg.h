@@ -6,10 +6,10 @@
  * struct cmm_req of exactly cmm_req_len() bytes, answered by a whole struct cmm_rep.  MSG_HOLD and the like
  * may be said on it too, MSG_OPEN may not.
  *
- * CMM_OPEN hands back a socket that is rdma_event_channel.fd.  It is readable exactly while an event is
- * queued, and nothing but that: the program may poll it and set O_NONBLOCK, nobody reads it.  An event is
+ * CMM_OPEN hands back an end of a pipe that is rdma_event_channel.fd.  It is readable exactly while an event is
+ * queued, each event is an edge, and nothing but that: the program may poll it and set O_NONBLOCK, nobody reads it.  An event is
  * fetched by CMM_GET_EVENT, which never waits: EAGAIN if there is none; then a library whose channel is not
- * O_NONBLOCK polls the socket and asks again.
+ * O_NONBLOCK polls the pipe and asks again.
  *
  * No request waits for the network.  The answer to CMM_RESOLVE_ADDR, _RESOLVE_ROUTE, _CONNECT, _JOIN is an
  * event; it may be queued before the reply is read.
@@ -199,11 +199,17 @@ struct cmm_rep {
 static inline void cmm_over_take(int fd, const struct cmm_rep *rep)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	char token;
+	uint32_t left = rep->over;
+	char tokens[64];
+	ssize_t n;
 
-	for (uint32_t i = 0; i < rep->over; i++)
-		if (poll(&p, 1, 0) <= 0 || read(fd, &token, sizeof(token)) <= 0)
+	for (; left; left -= (uint32_t)n) {
+		if (poll(&p, 1, 0) <= 0)
 			break;
+		n = read(fd, tokens, left < sizeof(tokens) ? left : sizeof(tokens));
+		if (n <= 0)
+			break;
+	}
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -82,6 +83,36 @@ START_TEST(descriptor)
 	fails(rdma_get_cm_event(p.cch, &e), EAGAIN);
 	ck_assert(!event_waits(p.cch) && !event_waits(p.sch));
 	pair_close(&p);
+}
+END_TEST
+
+/* Each event is news, also to who has not fetched the one before. */
+START_TEST(edges)
+{
+	struct rdma_event_channel *ch = channel_new(), *to = channel_new();
+	struct epoll_event e = { .events = EPOLLIN | EPOLLET };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	struct rdma_cm_id *id[3];
+
+	ok(epoll_ctl(ep, EPOLL_CTL_ADD, ch->fd, &e));
+	for (int i = 0; i < 3; i++) {
+		ok(rdma_create_id(ch, &id[i], NULL, RDMA_PS_TCP));
+		ok(rdma_resolve_addr(id[i], NULL, lo(7), 2000));
+		ck_assert_int_eq(epoll_wait(ep, &e, 1, PATIENCE_MS), 1);
+		ck_assert_int_eq(epoll_wait(ep, &e, 1, 0), 0);
+	}
+	event_eat(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ok(rdma_migrate_id(id[1], to));
+	ck_assert(event_waits(ch) && event_waits(to));
+	event_eat(to, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ok(rdma_destroy_id(id[2])); /* and its event with it */
+	ck_assert(!event_waits(ch) && !event_waits(to));
+	ck_assert_int_eq(epoll_wait(ep, &e, 1, 0), 0);
+	ok(rdma_destroy_id(id[0]));
+	ok(rdma_destroy_id(id[1]));
+	close(ep);
+	rdma_destroy_event_channel(to);
+	rdma_destroy_event_channel(ch);
 }
 END_TEST
 
@@ -318,6 +349,6 @@ END_TEST
 
 void api_misc(Suite *s)
 {
-	SUITE_ADD(s, ports, wrong_addresses, descriptor, acks, devices, devices_shut, names, shared_queue, ece,
+	SUITE_ADD(s, ports, wrong_addresses, descriptor, edges, acks, devices, devices_shut, names, shared_queue, ece,
 		  ece_told, own_events);
 }
