@@ -197,6 +197,7 @@ int cma_bind(struct cma_id *id, const union cmm_addr *asked)
 	if (!cma_addr_any(a) && !settle_by_gid(id, gid, cma_family(a) == AF_INET6 ? a->in6.sin6_scope_id : 0))
 		return host_has(a) ? ENODEV : EADDRNOTAVAIL;
 	id->src = *a;
+	id->dst.sa.sa_family = a->sa.sa_family; /* of nobody yet */
 	id->from_here = here && !gid_is_loopback(gid);
 	if (here) /* ::1 takes no IPv4 */
 		id->afonly = true;
@@ -206,6 +207,7 @@ int cma_bind(struct cma_id *id, const union cmm_addr *asked)
 	if (err) {
 		id->dev = NULL;
 		memset(&id->src, 0, sizeof(id->src));
+		memset(&id->dst, 0, sizeof(id->dst));
 		return err;
 	}
 	id->state = CMA_BOUND;

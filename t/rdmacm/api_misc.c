@@ -21,6 +21,8 @@ START_TEST(ports)
 	ok(rdma_create_id(ch, &b, NULL, RDMA_PS_TCP));
 	ok(rdma_bind_addr(a, lo(0)));
 	port = ntohs(rdma_get_src_port(a));
+	ck_assert_int_eq(rdma_get_peer_addr(a)->sa_family, AF_INET); /* of nobody yet */
+	ck_assert_uint_eq(rdma_get_dst_port(a), 0);
 	fails(rdma_bind_addr(a, lo(0)), EINVAL);
 	fails(rdma_bind_addr(b, lo(port)), EADDRINUSE);
 	ok(rdma_destroy_id(a));
