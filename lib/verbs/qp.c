@@ -144,8 +144,19 @@ static void qp_init(struct rd_qp *qp, struct ibv_context *context, const struct 
 		wr_ex_ops(qp);
 }
 
-static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a, uint32_t max_inline)
+/* As adapters give it, and as long as the ring is: programs post a few more than they asked for. */
+static uint32_t depth(uint32_t asked, uint32_t max)
 {
+	uint32_t n = pow2_at_least(asked);
+
+	if (!asked || asked >= max)
+		return asked;
+	return n < max ? n : max;
+}
+
+static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a, const struct msg_device_attr *d)
+{
+	uint32_t max_inline = d->max_inline;
 	bool xrc = a->qp_type == IBV_QPT_XRC_SEND;
 
 	req->op = MSG_QP_CREATE;
@@ -158,7 +169,8 @@ static void qp_req(struct msg_req *req, const struct ibv_qp_init_attr_ex *a, uin
 	req->qp.send_cq = a->send_cq->handle;
 	req->qp.recv_cq = xrc ? 0 : (a->recv_cq ? a->recv_cq : a->send_cq)->handle;
 	req->qp.srq = a->srq && !xrc ? a->srq->handle : 0;
-	req->qp.cap = (struct qp_cap){ a->cap.max_send_wr, a->srq || xrc ? 0 : a->cap.max_recv_wr, a->cap.max_send_sge,
+	req->qp.cap = (struct qp_cap){ depth(a->cap.max_send_wr, d->max_qp_wr),
+				       a->srq || xrc ? 0 : depth(a->cap.max_recv_wr, d->max_qp_wr), a->cap.max_send_sge,
 				       a->srq || xrc ? 0 : a->cap.max_recv_sge, a->cap.max_inline_data };
 	/* As much as a slot holds anyway.  rxe gives as much, and rdma_xclient relies on it. */
 	if (req->qp.cap.max_inline < a->cap.max_send_sge * sizeof(struct sge))
@@ -234,7 +246,7 @@ struct rd_qp *qp_make(struct ibv_context *context, struct ibv_qp_init_attr_ex *a
 		return NULL;
 	qp->mem_pd = mem;
 	qp_init(qp, context, a);
-	qp_req(&req, a, c->attr.max_inline);
+	qp_req(&req, a, &c->attr);
 	qp->wq = wq;
 	req.qp.wq = wq != NULL;
 	if (steps)

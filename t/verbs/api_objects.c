@@ -349,6 +349,40 @@ START_TEST(cq_limits)
 }
 END_TEST
 
+/* Queues are a power of two long, as adapters give them: a program that posts one more than it asked for (Kite) has room for it. */
+START_TEST(qp_depth)
+{
+	struct fix f;
+	struct ibv_qp_attr q;
+	struct ibv_qp_init_attr a, init;
+	struct ibv_qp *qp;
+	unsigned n = 0, most;
+
+	fix_open(&f);
+	most = (unsigned)f.attr.max_qp_wr;
+	a = (struct ibv_qp_init_attr){
+		.send_cq = f.cq, .recv_cq = f.cq, .qp_type = IBV_QPT_UD, .cap = { 5, 21, 1, 1, 0 }
+	};
+	qp = ibv_create_qp(f.pd, &a);
+	ck_assert_ptr_nonnull(qp);
+	ck_assert(a.cap.max_send_wr == 8 && a.cap.max_recv_wr == 32);
+	ck_assert_int_eq(ibv_query_qp(qp, &q, IBV_QP_CAP, &init), 0);
+	ck_assert(q.cap.max_send_wr == 8 && init.cap.max_recv_wr == 32);
+	fix_init(qp);
+	while (!fix_recv(&f, qp, n, 4096, 64))
+		ck_assert_uint_le(++n, 32);
+	ck_assert_uint_eq(n, 32);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	/* Those that have none keep none, and no queue becomes longer than it may be. */
+	a.cap = (struct ibv_qp_cap){ most - 1, 0, 1, 0, 0 };
+	qp = ibv_create_qp(f.pd, &a);
+	ck_assert_ptr_nonnull(qp);
+	ck_assert(a.cap.max_send_wr >= most - 1 && a.cap.max_send_wr <= most && !a.cap.max_recv_wr);
+	ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	fix_close(&f);
+}
+END_TEST
+
 START_TEST(qp_limits)
 {
 	struct fix f;
@@ -523,5 +557,5 @@ END_TEST
 void api_objects(Suite *s)
 {
 	SUITE_ADD(s, device, query, port_speed, mr_limits, ah_limits, ah_of_another_pd, block_self_mcast, ah_from_wc,
-		  cq_limits, qp_limits, refused, last_words, forked, asked_by_mail);
+		  cq_limits, qp_depth, qp_limits, refused, last_words, forked, asked_by_mail);
 }
