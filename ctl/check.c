@@ -3,11 +3,12 @@
 #include "command.h"
 #include "source.h"
 
-#include <arpa/inet.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <rdmad/gid_text.h>
 
 #include "../proto/gsi.h"
 #include "../proto/icrc.h"
@@ -427,9 +428,7 @@ static bool path_get(unsigned *path, const char *list)
 
 static bool addr_get(uint8_t gid[16], const char *text)
 {
-	memset(gid, 0, 10);
-	memset(gid + 10, 0xff, 2);
-	if (inet_pton(AF_INET, text, gid + 12) == 1 || inet_pton(AF_INET6, text, gid) == 1)
+	if (gid_read(text, gid))
 		return true;
 	fprintf(stderr, "rdmactl: --from %s: not an IPv4 or IPv6 address\n", text);
 	return false;

@@ -7,12 +7,13 @@
 #include "sweep.h"
 #include "tape.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <rdmad/gid_text.h>
 
 static const char usage_text[] =
 	"Usage: rdmad-run [OPTION]... PROGRAM [ARGUMENT]...\n"
@@ -149,13 +150,6 @@ static void fail_usage(void)
 {
 	fputs("Try: rdmad-run --help\n", stderr);
 	exit(RUN_FAILED);
-}
-
-static bool is_address(const char *text)
-{
-	struct in6_addr a;
-
-	return inet_pton(AF_INET, text, &a) == 1 || inet_pton(AF_INET6, text, &a) == 1;
 }
 
 bool is_watched(const struct options *opt)
@@ -341,6 +335,8 @@ static void tape_check(struct options *opt, bool env)
 /* --own, --as, --socket: which daemon, and with which device. */
 static void own_check(struct options *opt, char *profile)
 {
+	uint8_t gid[16];
+
 	if (profile && !own_profile(opt, profile))
 		fail_usage();
 	if (profile && opt->own_addr && opt->ports > 1) {
@@ -369,8 +365,8 @@ static void own_check(struct options *opt, char *profile)
 				 : "--own");
 		fail_usage();
 	}
-	if (opt->own_addr && !is_address(opt->own_addr)) {
-		say("--own=%s: not an IPv4 or IPv6 address", opt->own_addr);
+	if (opt->own_addr && (!gid_read(opt->own_addr, gid) || gid_is_nobody(gid))) {
+		say("--own=%s: not an IPv4 or IPv6 address of a host", opt->own_addr);
 		fail_usage();
 	}
 }

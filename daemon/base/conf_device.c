@@ -2,11 +2,12 @@
 /* conf_device.c - the sections device of rdmad.conf, and the devices that they make. */
 #include "conf_in.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <rdmad/gid_text.h>
 
 #include "../../proto/hdr.h"
 
@@ -106,29 +107,19 @@ static int check_netdev(cfg_t *cfg, cfg_opt_t *opt)
 	return 0;
 }
 
-static bool address_parse(const char *s, struct in6_addr *a)
-{
-	struct in_addr v4;
-
-	if (inet_pton(AF_INET, s, &v4) == 1) {
-		memset(a, 0, sizeof(*a));
-		a->s6_addr[10] = a->s6_addr[11] = 0xff;
-		memcpy(&a->s6_addr[12], &v4, sizeof(v4));
-		return true;
-	}
-	return inet_pton(AF_INET6, s, a) == 1;
-}
-
 static int check_addresses(cfg_t *cfg, cfg_opt_t *opt)
 {
 	unsigned n = cfg_opt_size(opt);
-	struct in6_addr a;
+	const char *s = n ? cfg_opt_getnstr(opt, n - 1) : NULL;
+	uint8_t gid[16];
 
 	if (n > RDMAD_GIDS - 1)
 		return conf_wrong(cfg, "more than %u addresses; the GID table is full then", RDMAD_GIDS - 1);
-	if (n && !address_parse(cfg_opt_getnstr(opt, n - 1), &a))
-		return conf_wrong(cfg, "\"%s\" is no address; give IPv4 or IPv6 addresses without a prefix length",
-				  cfg_opt_getnstr(opt, n - 1));
+	if (n && !gid_read(s, gid))
+		return conf_wrong(cfg, "\"%s\" is no address; give IPv4 or IPv6 addresses without a prefix length", s);
+	if (n && gid_is_nobody(gid))
+		return conf_wrong(cfg, "\"%s\" is no address that a host has; give one, or leave addresses out for all",
+				  s);
 	return 0;
 }
 
@@ -209,8 +200,8 @@ static int check_overlap(cfg_t *cfg, cfg_t *a, cfg_t *b)
 				  cfg_title(a), cfg_title(b), na);
 	for (unsigned i = 0; i < cfg_size(a, "addresses"); i++)
 		for (unsigned k = 0; k < cfg_size(b, "addresses"); k++)
-			if (address_parse(cfg_getnstr(a, "addresses", i), &x) &&
-			    address_parse(cfg_getnstr(b, "addresses", k), &y) && !memcmp(&x, &y, sizeof(x)))
+			if (gid_read(cfg_getnstr(a, "addresses", i), x.s6_addr) &&
+			    gid_read(cfg_getnstr(b, "addresses", k), y.s6_addr) && !memcmp(&x, &y, sizeof(x)))
 				return conf_wrong(
 					cfg, "the devices %s and %s both have the address %s; take it from one of them",
 					cfg_title(a), cfg_title(b), cfg_getnstr(b, "addresses", k));
@@ -345,7 +336,7 @@ void conf_device_take(struct conf_device *d, cfg_t *sec)
 		snprintf(d->at.netdev, sizeof(d->at.netdev), "%s", s);
 	d->at.addr_n = cfg_size(sec, "addresses");
 	for (unsigned n = 0; n < d->at.addr_n; n++)
-		address_parse(cfg_getnstr(sec, "addresses", n), &d->at.addr[n]);
+		gid_read(cfg_getnstr(sec, "addresses", n), d->at.addr[n].s6_addr);
 	d->pkey_n = cfg_size(sec, "pkeys");
 	for (unsigned n = 0; n < d->pkey_n; n++)
 		d->pkey[n] = (uint16_t)cfg_getnint(sec, "pkeys", n);

@@ -59,4 +59,13 @@ static inline bool gid_is_group(const uint8_t gid[16])
 	return gid[0] == 0xff || (gid_is_v4(gid) && (gid[GID_V4_AT] & 0xf0) == 0xe0);
 }
 
+/* Not that of a host: ::, 0.0.0.0, 255.255.255.255, and groups. */
+static inline bool gid_is_nobody(const uint8_t gid[16])
+{
+	static const uint8_t all[4] = { 0xff, 0xff, 0xff, 0xff }, none[4];
+
+	return gid_is_empty(gid) || gid_is_group(gid) ||
+	       (gid_is_v4(gid) && (!memcmp(gid + GID_V4_AT, none, 4) || !memcmp(gid + GID_V4_AT, all, 4)));
+}
+
 #endif
