@@ -21,8 +21,7 @@
 static char *outer_log; /* of a rdmad-run around us, or NULL */
 static char *temporary; /* goes with us, whatever becomes of the program */
 
-/* The program may be in another directory when it writes: an absolute path. */
-static char *absolute(const char *path)
+char *path_absolute(const char *path)
 {
 	char dir[PATH_MAX], *all;
 
@@ -51,7 +50,7 @@ static char *log_make(const struct options *opt)
 	}
 	if (fd >= 0)
 		close(fd);
-	full = absolute(path);
+	full = path_absolute(path);
 	if (!full)
 		abort();
 	free(path);
@@ -78,7 +77,7 @@ static void env_put(const char *name, const char *value)
 
 bool check_prepare(const struct install *in, struct options *opt)
 {
-	char *file = opt->trace_file ? absolute(opt->trace_file) : NULL;
+	char *file = opt->trace_file ? path_absolute(opt->trace_file) : NULL;
 
 	if (!opt->check && !opt->trace)
 		return true;

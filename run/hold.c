@@ -105,6 +105,7 @@ static enum ask ask_connect(const char *addr, struct asked *a)
 
 	a->fd = sock_connect(addr, ANSWER_PATIENCE_S, &who);
 	switch (-a->fd) {
+	case EINVAL: return refused(a, "name a path, or @NAME for an abstract socket");
 	case ENAMETOOLONG:
 		return refused(a, "its name is too long for a socket (%zu bytes at most)",
 			       sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
@@ -410,6 +411,13 @@ static void own_socket(char addr[ADDR_LEN])
 			close(a.fd);
 		snprintf(addr + len, ADDR_LEN - (size_t)len, ".%u", i);
 	}
+}
+
+const char *hold_address(const char *name)
+{
+	char *full = strchr("/@", *name) ? NULL : path_absolute(name); /* "" stays, too */
+
+	return full && strlen(full) < ADDR_LEN ? full : name;
 }
 
 int hold_get(const struct options *opt, const struct install *in, char addr[ADDR_LEN])

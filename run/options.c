@@ -438,7 +438,7 @@ bool options_parse(struct options *opt, int argc, char **argv)
 		switch (c) {
 		case 'F': opt->impair = optarg; break;
 		case OPT_SEED: opt->seeded = true; opt->seed = seed_parse(optarg); break;
-		case 's': opt->socket = optarg; opt->socket_from = "--socket"; break;
+		case 's': opt->socket = hold_address(optarg); opt->socket_from = "--socket"; break;
 		case 'o': opt->own = true; opt->own_addr = optarg; break;
 		case 'a': profile = optarg; break;
 		case 'd': opt->daemon_args[opt->daemon_arg_n++] = optarg; break;

@@ -102,10 +102,9 @@ int main(int argc, char **argv)
 	if (opt.lesson)
 		return install_find(&in) ? lesson_become(&in, opt.lesson, argv[optind]) : RUN_FAILED;
 	if (!opt.socket && !opt.own) {
-		opt.socket = getenv("RDMAD_SOCKET");
 		opt.socket_from = "$RDMAD_SOCKET";
-		if (opt.socket && !*opt.socket)
-			opt.socket = NULL;
+		opt.socket = getenv(opt.socket_from + 1);
+		opt.socket = opt.socket && *opt.socket ? hold_address(opt.socket) : NULL;
 	}
 	program = argv + optind;
 	status = *program ? prog_check(program[0], opt.bare) : 0;

@@ -117,6 +117,10 @@ void env_print(const struct install *, const struct options *);
  * private one if none answers.  -1: said why.
  */
 int hold_get(const struct options *, const struct install *, char addr[ADDR_LEN]);
+/* The name of a socket as a program finds it that has gone to another directory; as it is if it is too long then. */
+const char *hold_address(const char *name);
+/* The program may be in another directory when it writes: an absolute path. NULL: no memory. */
+char *path_absolute(const char *path);
 
 /* --as: NAME or NAME:FILE, which is cut in two; false: said why. */
 bool own_profile(struct options *, char *name);

@@ -67,7 +67,7 @@ static inline int sock_connect(const char *name, unsigned patience_s, struct ucr
 	int fd, err = 0;
 
 	if (!len)
-		return -ENAMETOOLONG;
+		return *name ? -ENAMETOOLONG : -EINVAL;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
