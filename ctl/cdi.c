@@ -195,23 +195,31 @@ static bool tree_add(json_t *edits, const char *tree)
 
 /* ---- the file ------------------------------------------------------------------------ */
 
-/* Under another name first: who reads it sees all of it or none. */
+/* Under another name first: who reads it sees all of it or none.  /dev/stdout and the like have nothing beside them. */
 static int spec_write(const json_t *spec, const char *output)
 {
 	char next[PATH_MAX];
+	struct stat st;
 
-	if (!output) {
+	if (!output || !strcmp(output, "-")) {
 		json_dumpf(spec, stdout, JSON_INDENT(2));
 		putchar('\n');
 		return show_end();
 	}
-	if (snprintf(next, sizeof(next), "%s.next", output) >= (int)sizeof(next))
+	*next = 0;
+	if (!lstat(output, &st) && !S_ISREG(st.st_mode)) {
+		if (!json_dump_file(spec, output, JSON_INDENT(2)))
+			return 0;
+	} else if (snprintf(next, sizeof(next), "%s.next", output) >= (int)sizeof(next)) {
+		*next = 0;
 		errno = ENAMETOOLONG;
-	else if (!json_dump_file(spec, next, JSON_INDENT(2)) && !chmod(next, 0644) &&
-		 !rename(next, output)) /* for all users */
+	} else if (!json_dump_file(spec, next, JSON_INDENT(2)) && !chmod(next, 0644) &&
+		   !rename(next, output)) { /* for all users */
 		return 0;
+	}
 	fprintf(stderr, "rdmactl: %s: %s\n", output, strerror(errno));
-	unlink(next);
+	if (*next)
+		unlink(next);
 	return 1;
 }
 

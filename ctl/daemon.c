@@ -45,7 +45,7 @@ int daemon_find(const char *name, bool quiet)
 	int fd, sys;
 
 	if (name)
-		return daemon_named(name, "--socket");
+		return daemon_named(name, strcmp(name, RDMAD_SYSTEM_SOCKET) ? "--socket" : "the system's");
 	if (env && *env)
 		return daemon_named(env, "$RDMAD_SOCKET");
 	sys = daemon_at(RDMAD_SYSTEM_SOCKET);

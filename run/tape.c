@@ -166,13 +166,13 @@ static void tape_take(struct tape *t, const json_t *dump)
 
 /* ---- the file -------------------------------------------------------------------------- */
 
-/* It is written beside the old one, which is whole until then; /dev/null and the like have nothing beside them. */
+/* It is written beside the old one, which is whole until then; /dev/null, /dev/stdout and the like have nothing beside them. */
 static char *new_name(const char *file)
 {
 	struct stat st;
 	char *name;
 
-	if (!stat(file, &st) && !S_ISREG(st.st_mode))
+	if (!lstat(file, &st) && !S_ISREG(st.st_mode))
 		name = strdup(file);
 	else if (asprintf(&name, "%s.new", file) < 0)
 		name = NULL;
