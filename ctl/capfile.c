@@ -132,7 +132,7 @@ bool capfile_put(struct capfile *f, const struct pcapng_item *it)
 
 bool capfile_close(struct capfile *f)
 {
-	bool good = f->fd < 0 || f->pipe_closed || finish(f);
+	bool good = f->fd < 0 || f->pipe_closed || finish(f) || f->pipe_closed;
 
 	free(f->buf);
 	f->buf = NULL;

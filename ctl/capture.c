@@ -259,18 +259,19 @@ enum end { END_NOT, END_ASKED, END_DAEMON, END_ERROR };
 /* Until there may be something to read; whether the end has come. */
 static enum end sleep_on(struct cap *c, uint64_t until, const sigset_t *mask)
 {
-	struct pollfd p[3] = { { .fd = c->event, .events = POLLIN },
+	struct pollfd p[4] = { { .fd = c->event, .events = POLLIN },
 			       { .fd = c->fd, .events = POLLIN },
-			       { .fd = c->o.ready, .events = POLLRDHUP } };
+			       { .fd = c->o.ready, .events = POLLRDHUP },
+			       { .fd = c->file.fd } }; /* a pipe whose reader has gone */
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), left = until > now ? until - now : 0;
 	struct timespec limit = { .tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u) };
 	eventfd_t n;
 
-	if (ppoll(p, 3, until == UINT64_MAX ? NULL : &limit, mask) < 0 && errno != EINTR)
+	if (ppoll(p, 4, until == UINT64_MAX ? NULL : &limit, mask) < 0 && errno != EINTR)
 		return END_ERROR;
 	if (p[0].revents)
 		eventfd_read(c->event, &n);
-	if (stopped || p[2].revents)
+	if (stopped || p[2].revents || p[3].revents)
 		return END_ASKED;
 	return p[1].revents ? END_DAEMON : END_NOT;
 }
@@ -347,8 +348,10 @@ static bool word(const struct cap *c) { return c->o.ready < 0 || write(c->o.read
 
 static bool ready(struct cap *c)
 {
-	if (!word(c))
+	if (!word(c)) {
+		fprintf(stderr, "rdmactl: --ready %d: %s\n", c->o.ready, strerror(errno));
 		return false;
+	}
 	if (!c->o.quiet) {
 		fputs("rdmactl: capturing on", stderr);
 		for (unsigned i = 0; i < c->file.ifaces; i++)

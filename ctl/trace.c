@@ -5,8 +5,8 @@
  * One connection: the daemon remembers how far it was read, and records each burst as long as it is there.
  */
 #include <getopt.h>
+#include <poll.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -52,7 +52,7 @@ static int print(const json_t *j, bool as_json)
 
 static int follow(int fd, uint32_t qpn, bool on, bool packets, bool as_json)
 {
-	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000L };
+	struct pollfd reader = { .fd = STDOUT_FILENO };
 	int status;
 
 	for (bool first = true;; first = false) {
@@ -65,8 +65,8 @@ static int follow(int fd, uint32_t qpn, bool on, bool packets, bool as_json)
 		json_decref(j);
 		if (status || (!on && !n))
 			return status;
-		if (!n || first)
-			nanosleep(&pause, NULL);
+		if ((!n || first) && poll(&reader, 1, LOOK_MS) > 0)
+			return 0; /* it has gone */
 	}
 }
 
