@@ -44,7 +44,9 @@ static char *text_read(const char *path, size_t *len)
 
 	if (f && text) {
 		*len = fread(text, 1, TEXT_MOST + 1, f);
-		if (!ferror(f)) {
+		if (*len > TEXT_MOST)
+			errno = EFBIG;
+		else if (!ferror(f)) {
 			if (f != stdin)
 				fclose(f);
 			return text;
