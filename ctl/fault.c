@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <rdmad/seed.h>
 #include <rdmad/sock.h>
 
 #include "command.h"
@@ -201,18 +202,15 @@ static bool options_read(int argc, char **argv, struct options *opt, int *status
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	char *end;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "s:lh", longs, NULL)) >= 0) {
 		switch (c) {
 		case 's':
-			errno = 0;
 			opt->seeded = true;
-			opt->seed = strtoull(optarg, &end, 0);
-			if (!errno && end != optarg && !*end && optarg[0] != '-')
+			if (seed_read(optarg, &opt->seed))
 				break;
-			fprintf(stderr, "rdmactl: --seed %s: a seed is a whole number\n", optarg);
+			fprintf(stderr, "rdmactl: --seed %s: " SEED_WORDS "\n", optarg);
 			*status = 2;
 			return false;
 		case 'l': opt->log = true; break;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <rdmad/gid.h>
+#include <rdmad/seed.h>
 
 #include "cma/cma.h"
 #include "base/conf.h"
@@ -125,15 +126,10 @@ static int impair_apply(const struct options *o, const struct conf *conf)
 	const char *rules = o->impair ? o->impair : conf->impair, *wrong;
 	char line[sizeof(conf->impair) + 512];
 	uint64_t seed = 0;
-	char *end;
 
-	if (o->seed) {
-		errno = 0;
-		seed = strtoull(o->seed, &end, 0);
-		if (errno || end == o->seed || *end || o->seed[0] == '-') {
-			bad_option("fault-seed", o->seed, "a seed is a whole number");
-			return 2;
-		}
+	if (o->seed && !seed_read(o->seed, &seed)) {
+		bad_option("fault-seed", o->seed, SEED_WORDS);
+		return 2;
 	}
 	wrong = impair_read(rules, o->seed ? &seed : NULL);
 	if (!wrong)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include <rdmad/gid_text.h>
+#include <rdmad/seed.h>
 
 static const char usage_text[] =
 	"Usage: rdmad-run [OPTION]... PROGRAM [ARGUMENT]...\n"
@@ -203,13 +204,10 @@ static int status_parse(const char *option, const char *text)
 
 static uint64_t seed_parse(const char *text)
 {
-	char *end;
 	uint64_t n;
 
-	errno = 0;
-	n = strtoull(text, &end, 0);
-	if (errno || end == text || *end || *text == '-') {
-		say("--seed %s: a seed is a whole number", text);
+	if (!seed_read(text, &n)) {
+		say("--seed %s: " SEED_WORDS, text);
 		fail_usage();
 	}
 	return n;

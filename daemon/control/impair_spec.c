@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmad/seed.h>
+
 /* ---- the text ------------------------------------------------------------ */
 
 static const char *get_share(const char *text, double *to)
@@ -46,15 +48,6 @@ static const char *get_time(const char *text, uint64_t *to)
 	return "a time has a unit: 20us, 2ms, 1s";
 }
 
-static const char *get_seed(const char *text, uint64_t *to)
-{
-	char *end;
-
-	errno = 0;
-	*to = strtoull(text, &end, 0);
-	return end != text && !*end && !errno ? NULL : "a seed is a whole number";
-}
-
 static const char *get_word(struct impair_spec *c, const char *key, const char *value)
 {
 	if (!strcmp(key, "loss"))
@@ -70,7 +63,7 @@ static const char *get_word(struct impair_spec *c, const char *key, const char *
 	if (!strcmp(key, "jitter"))
 		return get_time(value, &c->jitter_ns);
 	if (!strcmp(key, "seed"))
-		return get_seed(value, &c->seed);
+		return seed_read(value, &c->seed) ? NULL : SEED_WORDS;
 	return "a fault is one of: loss dup reorder corrupt delay jitter seed";
 }
 
