@@ -198,7 +198,7 @@ static int put(const struct ladder *l, const struct options *o)
 	return !good;
 }
 
-static void summary(const struct ladder *l, const struct options *o)
+static int summary(const struct ladder *l, const struct options *o)
 {
 	uint64_t again = 0, gone = 0, naks = 0;
 
@@ -210,9 +210,11 @@ static void summary(const struct ladder *l, const struct options *o)
 	if (l->skipped)
 		fprintf(stderr, "rdmactl: %s: the last %llu packets are left out; see --packets, --qp and --max\n",
 			l->name, (unsigned long long)l->skipped);
-	if (strcmp(o->out, "-"))
-		printf("%s: %u connections, %u packets: %llu sent again, %llu lost, %llu NAKs\n", o->out, l->conns,
-		       l->n, (unsigned long long)again, (unsigned long long)gone, (unsigned long long)naks);
+	if (!strcmp(o->out, "-"))
+		return 0;
+	printf("%s: %u connections, %u packets: %llu sent again, %llu %s, %llu NAKs\n", o->out, l->conns, l->n,
+	       (unsigned long long)again, (unsigned long long)gone, ladder_gone(l), (unsigned long long)naks);
+	return show_end();
 }
 
 static int draw(struct ladder *l, const struct captures *c, const struct options *o)
@@ -246,9 +248,7 @@ static int draw(struct ladder *l, const struct captures *c, const struct options
 		return show_json(j);
 	}
 	status = put(l, o);
-	if (!status)
-		summary(l, o);
-	return status;
+	return status ? status : summary(l, o);
 }
 
 /* The names of all files, without their directories; the caller frees it. */

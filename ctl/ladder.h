@@ -110,8 +110,8 @@ struct ladder {
 	uint32_t map_n, map_cap;
 	uint64_t frames, begin, last;
 	uint64_t skipped; /* beyond max */
-	uint64_t drops;
-	uint64_t cut; /* frames that the capture has cut */
+	uint64_t drops;   /* the capture had no room for so many */
+	uint64_t cut;     /* frames that the capture has cut */
 	uint32_t max;
 	uint64_t early_ns; /* clocks are so uneven that a packet may arrive so long before it left */
 	const char *name, *title;
@@ -180,6 +180,9 @@ struct ladder_style {
 bool ladder_svg(const struct ladder *, const struct ladder_style *, FILE *f);
 bool ladder_html(const struct ladder *, const struct ladder_style *, FILE *f);
 json_t *ladder_json(const struct ladder *);
+
+/* A word for packets that are not there. */
+static inline const char *ladder_gone(const struct ladder *l) { return l->drops ? "lost or not captured" : "lost"; }
 
 const char *class_name(enum rung_class);
 const char *fate_name(enum fate);

@@ -426,9 +426,10 @@ static void heads(const struct svg *s)
 	fputs("<text class=\"title\" x=\"16\" y=\"28\">", s->f);
 	text(s->f, s->l->title, 70);
 	fprintf(s->f,
-		"</text><text class=\"sub\" x=\"16\" y=\"45\">%" PRIu64 " packets in %s: %" PRIu64 " lost, %" PRIu64
+		"</text><text class=\"sub\" x=\"16\" y=\"45\">%" PRIu64 " packets in %s: %" PRIu64 " %s, %" PRIu64
 		" sent again, %" PRIu64 " NAKs</text>\n",
-		packets, duration(buf, sizeof(buf), ns_since(s->l->last, s->l->begin)), gone, again, naks);
+		packets, duration(buf, sizeof(buf), ns_since(s->l->last, s->l->begin)), gone, ladder_gone(s->l), again,
+		naks);
 }
 
 bool ladder_svg(const struct ladder *l, const struct ladder_style *style, FILE *f)

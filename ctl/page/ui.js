@@ -64,7 +64,7 @@ function facts() {
 	const f = $("facts");
 
 	f.textContent = "";
-	[["packets", sum.packets, ""], ["lost", sum.gone, "bad"], ["sent again", sum.again, "warn"], ["NAKs", sum.naks, "bad"],
+	[["packets", sum.packets, ""], [data.drops ? "lost or not captured" : "lost", sum.gone, "bad"], ["sent again", sum.again, "warn"], ["NAKs", sum.naks, "bad"],
 	 ["discarded", sum.wasted, ""], ["duplicates", sum.dup, ""]].forEach(([name, n, cls]) => {
 		if (!n && name !== "packets")
 			return;

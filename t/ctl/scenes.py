@@ -155,7 +155,7 @@ def block(kind, body):
 
 
 def pcapng(path, items, names=("rdmad0", "rdmad1")):
-    """items: (ns, interface, direction, packet, comments)."""
+    """items: (ns, interface, direction, packet, comments); a number among the comments: so many were not captured before it."""
     with open(path, "wb") as f:
         f.write(block(0x0a0d0d0a, struct.pack("<IHHq", 0x1a2b3c4d, 1, 0, -1)))
         for name in names:
@@ -164,7 +164,9 @@ def pcapng(path, items, names=("rdmad0", "rdmad1")):
             data = packet.frame()
             ns += NOW
             body = struct.pack("<IIIII", iface, ns >> 32, ns & 0xffffffff, len(data), len(data)) + data + bytes(-len(data) & 3)
-            body += option(2, struct.pack("<I", direction)) + b"".join(option(1, c if isinstance(c, bytes) else c.encode()) for c in comments)
+            body += option(2, struct.pack("<I", direction)) + b"".join(
+                option(4, struct.pack("<Q", c)) if isinstance(c, int) else option(1, c if isinstance(c, bytes) else c.encode())
+                for c in comments)
             f.write(block(6, body + option(0, b"")))
 
 
