@@ -274,8 +274,9 @@ static bool clean_run(struct sweep *s)
 		if (!pool_run(s, v, 1, 1, below[i], ""))
 			return false;
 		if (c[i].result != SWEEP_OK) {
-			say("--sweep: nothing to compare with: without any fault %s has %s (see %s/clean/%s%sstderr)",
-			    s->argv[0], c[i].detail, s->dir, below[i], i ? "/" : "");
+			say("--sweep: nothing to compare with: without any fault %s%s %s (see %s/clean/%s%sstderr)",
+			    s->argv[0], c[i].result == SWEEP_ERROR ? " was not run:" : " has", c[i].detail, s->dir,
+			    below[i], i ? "/" : "");
 			return false;
 		}
 		s->clean_s = c[i].seconds > s->clean_s ? c[i].seconds : s->clean_s;

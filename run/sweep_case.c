@@ -317,16 +317,19 @@ bool case_same_output(const struct sweep *s, const struct sweep_case *c, const c
 	return a == b;
 }
 
-/* The last line of a file of the case. */
+/* The last line of a file of the case, its beginning if it is long. */
 static void last_line(const struct sweep *s, const struct sweep_case *c, const char *below, const char *name,
 		      char *line, size_t len)
 {
 	char *path = case_file(s, c, below, name);
 	FILE *f = fopen(path, "re");
+	bool begins = true;
+	char part[256];
 
 	line[0] = '\0';
-	while (f && fgets(line, (int)len, f)) {}
-	line[strcspn(line, "\n")] = '\0';
+	for (; f && fgets(part, sizeof(part), f); begins = strchr(part, '\n'))
+		if (begins)
+			snprintf(line, len, "%.*s", (int)strcspn(part, "\n"), part);
 	if (f)
 		fclose(f);
 	free(path);
