@@ -182,8 +182,14 @@ static void line_put(const struct call *c, const char *args, const char *result)
 		n = sizeof(line);
 		line[n - 1] = '\n';
 	}
-	if (!is_ours() || (write(fd, line, (size_t)n) < 0 && errno != EAGAIN && errno != EINTR))
-		any = false; /* nobody reads it */
+	if (!is_ours() || (write(fd, line, (size_t)n) < 0 && errno != EAGAIN && errno != EINTR)) {
+		bool told = !any;
+
+		any = false; /* standard error: nobody reads it */
+		if (path && !told)
+			dprintf(STDERR_FILENO, "rdmad-trace: %s: %s; the trace of process %d ends here\n", path,
+				strerror(errno), (int)getpid());
+	}
 }
 
 static _Thread_local bool writing;
