@@ -288,7 +288,7 @@ static void print_export(const char *name, const char *value)
 	puts("'");
 }
 
-void env_print(const struct install *p, const struct options *opt)
+bool env_print(const struct install *p, const struct options *opt)
 {
 	char *path = library_path(p), *pre = preload(p, opt, NULL);
 
@@ -299,4 +299,8 @@ void env_print(const struct install *p, const struct options *opt)
 		print_export("RDMAD_SOCKET", opt->socket);
 	free(path);
 	free(pre);
+	if (!fflush(stdout) && !ferror(stdout))
+		return true;
+	say("--env: cannot write: %s", strerror(errno));
+	return false;
 }

@@ -96,8 +96,7 @@ int main(int argc, char **argv)
 			return RUN_FAILED;
 		if (opt.rsockets && !rsockets_can(&in))
 			return RUN_FAILED;
-		env_print(&in, &opt);
-		return 0;
+		return env_print(&in, &opt) ? 0 : RUN_FAILED;
 	}
 	if (opt.lesson)
 		return install_find(&in) ? lesson_become(&in, opt.lesson, argv[optind]) : RUN_FAILED;

@@ -110,7 +110,7 @@ bool preload_can(const char *option, const char *lib, const char *name);
 
 /* LD_LIBRARY_PATH and LD_PRELOAD as the program needs them: set here, or printed for a shell. */
 void env_set(const struct install *, const struct options *, const char *socket, const char *program);
-void env_print(const struct install *, const struct options *);
+bool env_print(const struct install *, const struct options *); /* false: said why not */
 
 /*
  * A connection that holds the daemon, close-on-exec not set, and in addr where that daemon is.  Starts a
