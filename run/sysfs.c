@@ -276,7 +276,7 @@ static bool first_write(const struct tree *t, int daemon)
 
 	if (!good)
 		say("--sysfs: the daemon does not say what its devices and their counters are");
-	return good;
+	return good && tree_whole();
 }
 
 static bool by_namespace(const struct install *p, int daemon, int devices)

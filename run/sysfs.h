@@ -37,6 +37,8 @@ struct tree {
 
 /* Writes what has changed.  False: the daemon has gone, or said nothing that we understand. */
 bool tree_write(const struct tree *, int daemon);
+/* Is there all that it had to write?  False: said why not. */
+bool tree_whole(void);
 int tree_devices(int daemon);
 
 /* ---- mounts.c: the namespace ------------------------------------------------- */

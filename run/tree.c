@@ -46,7 +46,8 @@ static bool told;               /* why something of it was not */
 static void trouble(const char *path)
 {
 	if (!told)
-		say("--sysfs: %s%s: %s", tree->root, path, strerror(errno));
+		say("--sysfs: %s%s: %s%s", tree->root, path, strerror(errno),
+		    *tree->root ? "; $TMPDIR can name another place" : "");
 	told = true;
 }
 
@@ -493,3 +494,5 @@ bool tree_write(const struct tree *t, int daemon)
 	json_decref(stats);
 	return good;
 }
+
+bool tree_whole(void) { return !told; }
