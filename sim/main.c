@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <rdmad/seed.h>
+
 #include "config.h"
 
 #include "fabric.h"
@@ -34,13 +36,10 @@ static _Noreturn void usage(int status)
 
 static uint64_t seed_of(const char *text)
 {
-	char *end;
 	uint64_t v;
 
-	errno = 0;
-	v = strtoull(text, &end, 0);
-	if (errno || end == text || *end || *text == '-') {
-		fprintf(stderr, "rdmad-sim: --seed %s: a seed is a whole number, 0 to 2^64 - 1\n", text);
+	if (!seed_read(text, &v)) {
+		fprintf(stderr, "rdmad-sim: --seed %s: " SEED_WORDS "\n", text);
 		exit(2);
 	}
 	return v;
