@@ -235,6 +235,14 @@ static bool option(struct options *o, int c)
 	return false;
 }
 
+/* One that can be drawn on? */
+static bool is_screen(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && isatty(STDIN_FILENO) && !(term && !strcmp(term, "dumb"));
+}
+
 int top_main(int argc, char **argv, const struct ask *ask)
 {
 	static const struct option longs[] = {
@@ -260,7 +268,7 @@ int top_main(int argc, char **argv, const struct ask *ask)
 		fputs("rdmactl: top has no JSON; rdmactl --json qps has the counters that it shows\n", stderr);
 		return 2;
 	}
-	if (o.rounds || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
+	if (o.rounds || !is_screen())
 		return batch(&o);
 	if (!said_begin(&said) || !term_begin()) {
 		said_end(&said);
