@@ -239,6 +239,8 @@ int fault_main(int argc, char **argv, const struct ask *ask)
 		return rdmactl_wrong(argv[0], "--seed is for add");
 	if (opt.log && strcmp(what, "list") != 0)
 		return rdmactl_wrong(argv[0], "--log is for list");
+	if (ask->json && *what && strcmp(what, "list") != 0)
+		return rdmactl_wrong(argv[0], "--json is for list");
 	if (!strcmp(what, "add") && n == 2)
 		return add(ask, arg, &opt);
 	if (!strcmp(what, "check") && n == 2)
