@@ -428,10 +428,10 @@ static uint64_t size_get(const char *s)
 	v = *s >= '0' && *s <= '9' ? strtoull(s, &end, 10) : 0;
 	if (!v || errno || v >> 40)
 		return 0;
-	switch (*end) {
-	case 'G': v <<= 10; /* fallthrough */
-	case 'M': v <<= 10; /* fallthrough */
-	case 'K': v <<= 10; end++;
+	switch (*end | 0x20) { /* 64k as in rules, too */
+	case 'g': v <<= 10;    /* fallthrough */
+	case 'm': v <<= 10;    /* fallthrough */
+	case 'k': v <<= 10; end++;
 	}
 	return *end ? 0 : v;
 }
