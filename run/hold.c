@@ -39,6 +39,7 @@
 #include <rdmad/msg.h>
 #include <rdmad/sock.h>
 
+#define OWN_CONFIG        "/proc/self/fd/0" /* of a private daemon: own_config() */
 #define START_PATIENCE_MS 15000
 #define ANSWER_PATIENCE_S 10
 
@@ -314,7 +315,7 @@ static char **daemon_argv(const struct options *opt, const struct install *in, c
 	}
 	if (opt->own) {
 		argv[n++] = (char *)"--config";
-		argv[n++] = (char *)"/proc/self/fd/0";
+		argv[n++] = (char *)OWN_CONFIG;
 	}
 	for (unsigned i = 0; i < opt->daemon_arg_n; i++)
 		argv[n++] = opt->daemon_args[i];
@@ -339,9 +340,11 @@ static enum ask start_and_ask(const struct options *opt, const struct install *i
 		}
 		starter_relay(&s);
 		if (starter_ended(&s, &status) && status) {
-			refused(a, "it ended at once with status %d%s%s", status, opt->log ? "; see " : "",
-				opt->log ? opt->log : "");
-			r = ASK_REFUSED;
+			r = refused(a, "it ended at once with status %d%s%s%s", status,
+				    opt->users || opt->profile_file ? "; " OWN_CONFIG
+								      " is what --users and --as ask for"
+								    : "",
+				    opt->log ? "; see " : "", opt->log ? opt->log : "");
 			break;
 		}
 		if (now_ms() > end) {
