@@ -73,6 +73,16 @@ static int step(struct agent *a, struct cmm_req *req, double until, struct cmm_e
 	return err ? err : event(a, until, e) ? 0 : ETIMEDOUT;
 }
 
+/* Only root and the daemon's own user may name a queue pair that is not theirs; of 0 peers know that it is none. */
+static uint32_t qp_num(const struct agent *a)
+{
+	struct ucred who = { 0 };
+	socklen_t len = sizeof(who);
+
+	return geteuid() && (getsockopt(a->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.uid != geteuid()) ? 0
+													     : 0xd0c;
+}
+
 /* One REQ, and what comes of it; 0 and *e, or errno. */
 static int call(struct agent *a, const struct doctor *d, double until, struct cmm_event *e)
 {
@@ -97,7 +107,7 @@ static int call(struct agent *a, const struct doctor *d, double until, struct cm
 	if (err || e->type != RDMA_CM_EVENT_ROUTE_RESOLVED)
 		return err;
 	req = (struct cmm_req){ .op = CMM_CONNECT,
-				.conn.conn = { .qp_num = 0xd0c,
+				.conn.conn = { .qp_num = qp_num(a),
 					       .retry_count = 7,
 					       .rnr_retry_count = 7,
 					       .responder_resources = 1,
