@@ -76,6 +76,10 @@ bool daemon_ask(int fd, const struct msg_req *req, struct msg_rep *rep, int *fds
 	}
 	if (rep->err == ENFILE)
 		fprintf(stderr, "rdmactl: the daemon has no descriptor left: " MSG_NO_FD_HINT "\n");
+	else if (rep->err == EPERM)
+		fprintf(stderr,
+			"rdmactl: only root and the user that the daemon runs as may do that; rdmad-run --own starts a "
+			"daemon of your own\n");
 	else if (rep->err)
 		fprintf(stderr, "rdmactl: the daemon answered: %s\n", strerror(rep->err));
 	return !rep->err;
