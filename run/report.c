@@ -238,11 +238,12 @@ static void report_text(const struct report *r, FILE *f, const json_t *j, const 
 
 	fputs("program:", f);
 	json_array_foreach(json_object_get(j, "command"), i, row) fprintf(f, " %s", json_string_value(row));
-	fprintf(f, "\nended:   %s, after %.3f s (rdmad-run's exit status: %lld)\ndaemon:  %s%s\n", str(j, "ended"),
+	fprintf(f, "\nended:   %s, after %.3f s (rdmad-run's exit status: %lld)\ndaemon:  %s%s%s\n", str(j, "ended"),
 		json_real_value(json_object_get(j, "seconds")), num(j, "exit_status"), r->addr,
-		!r->alive ? ", which DIED before the program's end: see daemon.log"
+		!r->alive                                            ? ", which DIED before the program's end: see "
 		: json_is_true(json_object_get(j, "daemon_answers")) ? ""
-								     : ", which lives, but DOES NOT ANSWER");
+								     : ", which lives, but DOES NOT ANSWER",
+		!r->alive ? r->opt->log : "");
 	rules_put(f, rules);
 	if (r->misuse)
 		fputs("check:   misuse of verbs was found: see check.txt\n", f);
