@@ -240,9 +240,9 @@ static int my_wr_complete(struct ibv_qp_ex *qp)
 	call_go(&c);
 	r = o ? o->qp.real.wr_complete(qp) : EINVAL;
 	call_made(&c);
-	if (noted && r) {
+	if (noted) {
 		pthread_mutex_lock(&check_lock);
-		send_undo(o, d->n);
+		send_settle(o, r ? d->n : 0);
 		if (r == ENOMEM)
 			send_full(o);
 		pthread_mutex_unlock(&check_lock);

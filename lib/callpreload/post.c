@@ -50,8 +50,8 @@ void send_posted(struct ibv_qp *qp, struct ibv_send_wr *bad, int err)
 	o = object_find(OBJ_QP, qp);
 	for (; bad; bad = bad->next)
 		n++;
-	if (o && n)
-		send_undo(o, n);
+	if (o)
+		send_settle(o, n);
 	if (o && err == ENOMEM)
 		send_full(o);
 	end();
@@ -81,8 +81,8 @@ void recv_posted(enum object_kind kind, const void *p, struct ibv_recv_wr *bad)
 	o = object_find(kind, p);
 	for (; bad; bad = bad->next)
 		n++;
-	if (o && n)
-		recv_undo(o, n);
+	if (o)
+		recv_settle(o, n);
 	end();
 }
 

@@ -136,22 +136,29 @@ static void note_memory(struct object *o, struct note *n, const struct ibv_sge *
 	}
 }
 
-static void cq_expect(struct object *cq, const struct note *n)
+static void cq_expect(struct object *cq)
 {
-	const struct ibv_cq *c = cq ? cq->p : NULL;
-
-	if (!c || ++cq->cq.due <= (uint32_t)c->cqe || cq->cq.told)
-		return;
-	cq->cq.told = true;
-	finding(F_CQ_SMALL, "made by", &cq->made,
-		"%s has %d entries, and with this request (wr_id %#llx) %u completions may come before it is polled",
-		object_name(cq), c->cqe, (unsigned long long)n->wr_id, cq->cq.due);
+	if (cq)
+		cq->cq.due++;
 }
 
 static void cq_expect_less(struct object *cq)
 {
 	if (cq && cq->cq.due)
 		cq->cq.due--;
+}
+
+/* Behind a post: what was refused does not complete. */
+static void cq_fits(struct object *cq, const struct queue *q)
+{
+	const struct ibv_cq *c = cq ? cq->p : NULL;
+
+	if (!c || !q->last || cq->cq.due <= (uint32_t)c->cqe || cq->cq.told)
+		return;
+	cq->cq.told = true;
+	finding(F_CQ_SMALL, "made by", &cq->made,
+		"%s has %d entries, and with this request (wr_id %#llx) %u completions may come before it is polled",
+		object_name(cq), c->cqe, (unsigned long long)q->last->wr_id, cq->cq.due);
 }
 
 /* More than that: the post fails, and the list may not be there. */
@@ -174,7 +181,7 @@ void send_note(struct object *qp, const struct ibv_send_wr *wr)
 	for (int i = 0; n->reads && i < sge_n; i++)
 		place_add(&sources, (const char *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
 	if (n->signaled)
-		cq_expect(qp->qp.send_cq, n);
+		cq_expect(qp->qp.send_cq);
 	if (qp->qp.erred && ++qp->qp.posts_after_error == AFTER_ERROR)
 		finding(F_IGNORED, NULL, NULL,
 			"%s: %u requests have been posted since its completion with an error was polled; none of them "
@@ -202,10 +209,10 @@ void recv_note(struct object *of, const struct ibv_recv_wr *wr)
 	n->recv = n->signaled = true;
 	note_memory(of, n, wr->sg_list, sge_n);
 	if (of->kind == OBJ_QP)
-		cq_expect(of->qp.recv_cq, n);
+		cq_expect(of->qp.recv_cq);
 }
 
-void send_undo(struct object *qp, uint32_t n)
+static void send_undo(struct object *qp, uint32_t n)
 {
 	struct note *at = qp->qp.s.first;
 
@@ -216,14 +223,29 @@ void send_undo(struct object *qp, uint32_t n)
 	queue_undo(&qp->qp.s, n);
 }
 
-void recv_undo(struct object *of, uint32_t n)
+void send_settle(struct object *qp, uint32_t n)
 {
-	if (is_xrc(of))
-		return;
+	if (n)
+		send_undo(qp, n);
+	cq_fits(qp->qp.send_cq, &qp->qp.s);
+}
+
+static void recv_undo(struct object *of, uint32_t n)
+{
 	for (uint32_t i = 0; of->kind == OBJ_QP && i < n; i++)
 		cq_expect_less(of->qp.recv_cq);
 	looked -= n;
 	queue_undo(recvs_of(of), n);
+}
+
+void recv_settle(struct object *of, uint32_t n)
+{
+	if (is_xrc(of))
+		return;
+	if (n)
+		recv_undo(of, n);
+	if (of->kind == OBJ_QP)
+		cq_fits(of->qp.recv_cq, recvs_of(of));
 }
 
 void send_full(struct object *qp)

@@ -29,9 +29,9 @@ struct note {
 /* In front of the post of one request.  Receives of an XRC SRQ are looked at then, and not noted. */
 void send_note(struct object *qp, const struct ibv_send_wr *);
 void recv_note(struct object *of, const struct ibv_recv_wr *);
-/* The newest n notes are taken back: they were not posted. */
-void send_undo(struct object *qp, uint32_t n);
-void recv_undo(struct object *of, uint32_t n);
+/* Behind it: the newest n notes are taken back, as they were not posted. */
+void send_settle(struct object *qp, uint32_t n);
+void recv_settle(struct object *of, uint32_t n);
 /* A post of sends failed for want of room. */
 void send_full(struct object *qp);
 
