@@ -45,7 +45,10 @@ static inline bool gid_is_v6_link_local(const uint8_t gid[16]) { return gid[0] =
 /* The LID of a port that has this address, for programs of InfiniBand: its last 15 bits, which are those of no multicast LID. */
 #define GID_LID_MOST 0x7fffu
 
-static inline uint16_t gid_lid(const uint8_t gid[16]) { return (uint16_t)((gid[14] << 8 | gid[15]) & GID_LID_MOST); }
+static inline uint16_t gid_lid(const uint8_t gid[16])
+{
+	return (uint16_t)(((unsigned)gid[14] << 8 | gid[15]) & GID_LID_MOST);
+}
 
 static inline void gid_lid_set(uint8_t gid[16], uint16_t lid)
 {
