@@ -195,31 +195,42 @@ static bool tree_add(json_t *edits, const char *tree)
 
 /* ---- the file ------------------------------------------------------------------------ */
 
-/* Under another name first: who reads it sees all of it or none.  /dev/stdout and the like have nothing beside them. */
-static int spec_write(const json_t *spec, const char *output)
+/* For all users, and under another name first: who reads it sees all of it or none.  false: errno. */
+static bool spec_replace(const json_t *spec, const char *output)
 {
 	char next[PATH_MAX];
+	int err;
+
+	if (snprintf(next, sizeof(next), "%s.next", output) >= (int)sizeof(next)) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	if (!json_dump_file(spec, next, JSON_INDENT(2)) && !chmod(next, 0644) && !rename(next, output))
+		return true;
+	err = errno;
+	unlink(next);
+	errno = err;
+	return false;
+}
+
+/* /dev/stdout and the like have nothing beside them. */
+static bool is_special(const char *path)
+{
 	struct stat st;
 
+	return !lstat(path, &st) && !S_ISREG(st.st_mode);
+}
+
+static int spec_write(const json_t *spec, const char *output)
+{
 	if (!output || !strcmp(output, "-")) {
 		json_dumpf(spec, stdout, JSON_INDENT(2));
 		putchar('\n');
 		return show_end();
 	}
-	*next = 0;
-	if (!lstat(output, &st) && !S_ISREG(st.st_mode)) {
-		if (!json_dump_file(spec, output, JSON_INDENT(2)))
-			return 0;
-	} else if (snprintf(next, sizeof(next), "%s.next", output) >= (int)sizeof(next)) {
-		*next = 0;
-		errno = ENAMETOOLONG;
-	} else if (!json_dump_file(spec, next, JSON_INDENT(2)) && !chmod(next, 0644) &&
-		   !rename(next, output)) { /* for all users */
+	if (is_special(output) ? !json_dump_file(spec, output, JSON_INDENT(2)) : spec_replace(spec, output))
 		return 0;
-	}
 	fprintf(stderr, "rdmactl: %s: %s\n", output, strerror(errno));
-	if (*next)
-		unlink(next);
 	return 1;
 }
 

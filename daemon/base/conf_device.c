@@ -41,15 +41,13 @@ const struct gid_row *device_gid(const struct device *dev, unsigned row, uint32_
 {
 	bool v1 = dev->profile->gids == GIDS_PAIRS && !(row & 1);
 
-	*type = v1 ? 1 : 2;
-	if (dev->profile->link == LINK_INFINIBAND)
-		*type = 0;
+	*type = profile_has_lids(dev->profile) ? 0 : v1 ? 1 : 2;
 	return &dev->gid[row | v1];
 }
 
 unsigned device_lid_row(const struct device *dev)
 {
-	unsigned found = dev->profile->gids == GIDS_PAIRS;
+	unsigned found = profile_default_row(dev->profile);
 
 	for (unsigned i = 0; i < RDMAD_GIDS; i++) {
 		const uint8_t *gid = dev->gid[i].gid;
@@ -64,7 +62,7 @@ unsigned device_lid_row(const struct device *dev)
 
 uint16_t device_lid(const struct device *dev)
 {
-	return dev->profile->link == LINK_INFINIBAND ? gid_lid(dev->gid[device_lid_row(dev)].gid) : 0;
+	return profile_has_lids(dev->profile) ? gid_lid(dev->gid[device_lid_row(dev)].gid) : 0;
 }
 
 unsigned device_gid_interface(const struct device *dev, const struct gid_row *row)

@@ -63,6 +63,8 @@ void profile_settle(struct profile *);
 
 /* Requests of peers that no right of a QP keeps away: 1 << KIND_... */
 uint32_t profile_no_kinds(const struct profile *);
+/* The row of the link-local GID that is made of the GUID. */
+static inline unsigned profile_default_row(const struct profile *p) { return p->gids == GIDS_PAIRS; }
 /* How many addresses have room in the GID table. */
 uint32_t profile_addresses(const struct profile *);
 
@@ -74,6 +76,9 @@ uint32_t profile_node(const struct profile *);
 uint32_t profile_transport(const struct profile *);
 uint8_t profile_link_layer(const struct profile *);
 const char *profile_link_name(const struct profile *); /* as files in /sys have it */
+
+/* Its port has a LID, and peers may be addressed by theirs. */
+static inline bool profile_has_lids(const struct profile *p) { return p->link == LINK_INFINIBAND; }
 
 /* "rdmad, cx7, ...": all of profile.def. */
 void profile_names(char *buf, size_t len);

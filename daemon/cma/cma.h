@@ -73,9 +73,8 @@ struct cma_channel {
 	 * keeps all others that read it waiting.
 	 */
 	int near;
-	uint32_t
-		tokens; /* there is one for each record, as far as there is room: each is news, to who waits for edges (EPOLLET) */
-	uint32_t over; /* those that no record stands behind, and no reply has told of */
+	uint32_t tokens; /* one for each record, as far as there is room: each is an edge (EPOLLET) */
+	uint32_t over;   /* those that no record stands behind, and no reply has told of */
 	struct bill bill;
 	struct link records; /* struct cma_record, in order */
 	unsigned record_n;

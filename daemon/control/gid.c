@@ -69,10 +69,9 @@ static void row_set(struct device *dev, unsigned row, const uint8_t *gid, unsign
 		taken_put(dev, r->gid);
 }
 
-/* Of the link-local default; and how far it is from one row to the next. */
-static unsigned row_default(const struct device *dev) { return dev->profile->gids == GIDS_PAIRS; }
-static unsigned row_step(const struct device *dev) { return 1 + row_default(dev); }
-static unsigned row_first(const struct device *dev) { return row_default(dev) + row_step(dev); }
+/* How far it is from one row to the next; and the first behind the default one. */
+static unsigned row_step(const struct device *dev) { return dev->profile->gids == GIDS_PAIRS ? 2 : 1; }
+static unsigned row_first(const struct device *dev) { return profile_default_row(dev->profile) + row_step(dev); }
 
 static int row_find(const struct device *dev, const uint8_t *gid)
 {
@@ -187,7 +186,7 @@ static bool gid_link_local(const uint8_t *gid)
 
 static void want_put(const struct device *dev, struct want *want, unsigned *n, const uint8_t *gid, unsigned ifindex)
 {
-	if (*n >= WANTS || is_wanted(want, *n, gid) || gid_same(dev->gid[row_default(dev)].gid, gid) ||
+	if (*n >= WANTS || is_wanted(want, *n, gid) || gid_same(dev->gid[profile_default_row(dev->profile)].gid, gid) ||
 	    (dev->profile->gids == GIDS_LINK_LOCAL && !gid_link_local(gid)) || !host_addr_usable(gid, ifindex))
 		return;
 	memcpy(want[*n].gid, gid, 16);
@@ -255,7 +254,7 @@ static const struct host_if *main_if(const struct device_conf *c)
 
 static bool default_update(struct device *dev, const struct device_conf *c)
 {
-	struct gid_row *r = &dev->gid[row_default(dev)];
+	struct gid_row *r = &dev->gid[profile_default_row(dev->profile)];
 	const struct host_if *f = main_if(c);
 	const unsigned ifindex = f ? f->index : 0;
 	uint8_t gid[16] = { 0xfe, 0x80 };
@@ -277,7 +276,7 @@ static bool default_update(struct device *dev, const struct device_conf *c)
 		for (unsigned i = 8; i < 16; i++)
 			dev->guid = dev->guid << 8 | gid[i];
 	}
-	row_set(dev, row_default(dev), gid, ifindex, wire);
+	row_set(dev, profile_default_row(dev->profile), gid, ifindex, wire);
 	return changed;
 }
 

@@ -56,7 +56,7 @@ int verb_query_device(struct call *call)
 		.max_dm = (uint32_t)p->max_dm,
 		.max_pkeys = (uint32_t)p->max_pkeys,
 		.gid_pairs = p->gids == GIDS_PAIRS,
-		.lids = p->link == LINK_INFINIBAND,
+		.lids = profile_has_lids(p),
 		.max_mcast_grp = (uint32_t)p->max_mcast_grp,
 		.max_mcast_qp_attach = (uint32_t)p->max_mcast_qp_attach,
 		.comp_vectors = cores > 0 ? (uint32_t)cores : 1,
@@ -150,13 +150,18 @@ int verb_query_lid(struct call *call)
 	const uint32_t lid = call->req->gid.index;
 	struct msg_gid *g = &call->rep->gid;
 
-	if (call->req->gid.port != 1 || dev->profile->link != LINK_INFINIBAND || !lid || lid > GID_LID_MOST)
+	if (call->req->gid.port != 1 || !profile_has_lids(dev->profile) || !lid || lid > GID_LID_MOST)
 		return EINVAL;
 	g->index = device_lid_row(dev);
 	memcpy(g->gid, dev->gid[g->index].gid, sizeof(g->gid));
 	gid_lid_set(g->gid, (uint16_t)lid);
-	for (unsigned i = 0; i < devices_n && device_of_gid(g->gid) < 0; i++) /* ours may have other addresses */
-		if (device_lid(&devices[i]) == lid)
+	if (device_of_gid(g->gid) >= 0)
+		return 0;
+	for (unsigned i = 0; i < devices_n; i++) { /* ours may have other addresses */
+		if (device_lid(&devices[i]) == lid) {
 			memcpy(g->gid, devices[i].gid[device_lid_row(&devices[i])].gid, sizeof(g->gid));
+			return 0;
+		}
+	}
 	return 0;
 }

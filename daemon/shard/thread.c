@@ -114,7 +114,7 @@ static int hcas_new(struct shard *s)
 	for (unsigned i = 0; i < devices_n; i++) {
 		cfg.qpn_low = i << shard_bits() | s->index;
 		cfg.mtu = devices[i].mtu ? devices[i].mtu : 5;
-		cfg.lids = devices[i].profile->link == LINK_INFINIBAND;
+		cfg.lids = profile_has_lids(devices[i].profile);
 		cfg.no_kinds = profile_no_kinds(devices[i].profile);
 		memcpy(cfg.pkey, &devices[i].pkey[1], sizeof(cfg.pkey));
 		if (getentropy(&cfg.seed, sizeof(cfg.seed)) || getentropy(&cfg.seed_hi, sizeof(cfg.seed_hi)))

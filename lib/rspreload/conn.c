@@ -575,8 +575,8 @@ EXPORT int shutdown(int fd, int how)
 		ret = rshutdown(conn_rfd(c), how);
 	else if (!c || conn_state(c) != CONN_CONNECTING || !connect_abort(c))
 		ret = real()->shutdown(fd, how);
-	if (c && !ret && conn_state(c) == CONN_LISTEN &&
-	    how != SHUT_WR) /* it listens no more, until it is told to again */
+	/* It listens no more, until it is told to again. */
+	if (c && !ret && conn_state(c) == CONN_LISTEN && how != SHUT_WR)
 		listener_stop(fd, c);
 	if (c)
 		conn_put(c);
