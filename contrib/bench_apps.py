@@ -337,7 +337,9 @@ def main(runs, only, path, crowd):
         if shutil.which(program):
             todo.append((name, row))
         else:
-            print("%s: not installed: %s" % (name, program), file=sys.stderr)
+            print("%s: not installed: %s (contrib/setup installs it)" % (name, program), file=sys.stderr)
+    if not todo:
+        sys.exit("bench: none of these programs is installed")
     hold = start(["sleep", "36000"], {}, RDMAD, [], limit=36000)	# one daemon for all
     for title, n in [("quiet", 0)] + ([("%d busy processes beside them" % os.cpu_count(), os.cpu_count())] if crowd else []):
         busy = hogs(n)
