@@ -171,6 +171,7 @@ void session_end(struct ev_loop *loop, struct session *s)
 	if (s->ctx) {
 		last_words(s);
 		log_info("context %u of %s (pid %d) ends", s->ctx->id, s->prog, (int)s->pid);
+		why_catch_up();
 		why_ctx_end(s);
 		ctl_ctx_going(s->ctx);
 		ctx_close(s->ctx);

@@ -288,9 +288,12 @@ static int destroy_job(struct job *j)
 int verb_destroy(struct call *call)
 {
 	struct job j = { .call = call };
-	int err = job_run(&j, destroy_job);
-	struct obj *dead = j.obj;
+	struct obj *dead;
+	int err;
 
+	why_catch_up();
+	err = job_run(&j, destroy_job);
+	dead = j.obj;
 	if (err)
 		return err;
 	if (dead->kind == OBJ_CHANNEL)

@@ -443,7 +443,7 @@ static void enter(const struct item *i)
 	entry_log(e);
 }
 
-static void queue_drain(void)
+void why_catch_up(void)
 {
 	static struct item i; /* a KiB and more */
 
@@ -451,7 +451,7 @@ static void queue_drain(void)
 		enter(&i);
 }
 
-static void on_woken(struct ev_loop *, ev_async *, int) { queue_drain(); }
+static void on_woken(struct ev_loop *, ev_async *, int) { why_catch_up(); }
 
 void why_owner_of_session(struct why_owner *o, const struct session *s)
 {
@@ -464,7 +464,7 @@ static struct why_entry *say(const struct why_owner *o, unsigned cause, const st
 {
 	struct why_entry *e;
 
-	queue_drain(); /* what came before is told before */
+	why_catch_up(); /* what came before is told before */
 	e = entry_new(o, cause, dev ? (int)dev->index : -1, qpn);
 	vsnprintf(e->text, sizeof(e->text), fmt, ap);
 	why_own(e);
@@ -554,7 +554,7 @@ void why_each(const struct session *viewer, uint32_t qpn, void (*each)(const str
 
 	for (unsigned i = 0; i < shards_n; i++) /* the turn that has shown a completion has ended */
 		shard_call(shards[i], nothing, NULL);
-	queue_drain();
+	why_catch_up();
 	/* All rings at once in the order of their numbers: few, and seldom. */
 	for (;;) {
 		const struct why_entry *next = NULL;
@@ -592,6 +592,6 @@ void why_stop(struct ev_loop *loop)
 	pthread_mutex_lock(&queue.lock);
 	queue.open = false;
 	pthread_mutex_unlock(&queue.lock);
-	queue_drain();
+	why_catch_up();
 	ev_async_stop(loop, &woken);
 }

@@ -76,6 +76,8 @@ struct cma_id;
 union cmm_addr;
 void why_cm_event(const struct cma_id *, unsigned type, int status);
 void why_cm_call(struct session *, unsigned op, int err, const char *reason);
+/* Causes of what programs have been shown are told now: something that they are about will end. */
+void why_catch_up(void);
 /* The session's context is about to end. */
 void why_ctx_end(const struct session *);
 /* Nothing of it waits any more. */

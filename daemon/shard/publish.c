@@ -411,6 +411,7 @@ static bool hca_publish(struct shard *s, unsigned device, mono_t now)
 	bool any = false;
 	unsigned n;
 
+	hooks.why_collect(s, device); /* why, before what: its program may end all that it was about */
 	for (struct cqe *e; (e = hca_completion(hca));) {
 		any = true;
 		if (!cq || cq->obj.number != e->cqn)
@@ -433,7 +434,7 @@ static bool hca_publish(struct shard *s, unsigned device, mono_t now)
 		for (unsigned i = 0; i < n; i++)
 			events_publish(s, device, &ev[i]);
 	}
-	hooks.why_collect(s, device);
+	hooks.why_collect(s, device); /* of CQs that had no room */
 	return any;
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/shard/hooks.h"
 #include "daemon/shard/io.h"
 #include "daemon/shard/net.h"
+#include "daemon/shard/publish.h"
 #include "daemon/shard/share.h"
 #include "daemon/shard/turn.h"
 #include "program.h"
@@ -193,4 +194,35 @@ START_TEST(guest_reads_nothing)
 }
 END_TEST
 
-TEST_MAIN("drain", shares, own_only, all_of_it, nonsense, guest, guest_reads_nothing)
+static unsigned causes, shown;
+
+/* How many completions there were to be seen when causes came. */
+static void note_causes(struct shard *s, unsigned device)
+{
+	struct why w;
+
+	while (hca_why(s->hca[device], &w)) {
+		causes++;
+		shown += RING_LOAD(&a.cq.ring.hdr->prod);
+	}
+}
+
+/* A program that has seen an error may end all that it was about: by then the control thread has heard of it. */
+START_TEST(why_first)
+{
+	unsigned sends;
+
+	guest_begin();
+	hooks.why_collect = note_causes;
+	program_to(&a, QPS_ERR, 0);
+	program_post(&a, 1, 0);
+	ctx_drain(&shard, &sends, clock_now());
+	ctx_publish(&shard, clock_now());
+	ck_assert_uint_eq(RING_LOAD(&a.cq.ring.hdr->prod), 1);
+	ck_assert_uint_eq(causes, 1);
+	ck_assert_uint_eq(shown, 0);
+	guest_end();
+}
+END_TEST
+
+TEST_MAIN("drain", why_first, shares, own_only, all_of_it, nonsense, guest, guest_reads_nothing)
