@@ -13,6 +13,8 @@
 
 #include "cma_agent.h"
 #include "cma_refuse.h"
+#include "../base/rights.h"
+#include "../shard/ctx.h"
 
 #define EVENTS_TURN 32u
 
@@ -78,21 +80,41 @@ struct cma_call {
 	int *fd;
 };
 
+/* A pipe is locked as long as its reader's memory makes that wait; these may make us wait. */
+static bool takes_pipe(uid_t uid) { return uid == 0 || uid == rights_owner(); }
+
+/* A pipe, as a kernel's descriptor is no socket either; for others a socket, whose readers nobody waits for. */
+static int ends_make(uid_t uid, int *near, int *theirs)
+{
+	int ends[2];
+
+	if (!takes_pipe(uid))
+		return client_pair(near, theirs);
+	if (pipe2(ends, O_CLOEXEC))
+		return errno;
+	fcntl(ends[1], F_SETFL, O_NONBLOCK);
+	*near = ends[1];
+	*theirs = ends[0];
+	return 0;
+}
+
 static int call_open(struct cma_call *c)
 {
-	/* An end of a pipe, a pidfd. */
+	/* An end, a pidfd. */
 	struct cost cost = { { [QUOTA_FDS] = 2, [QUOTA_HEAP] = sizeof(struct cma_channel) } };
 	struct cma_channel *ch;
-	int ends[2], err;
+	int err;
 
 	if (c->ch)
 		return EBUSY;
+	if (!takes_pipe(c->who->uid))
+		cost.n[QUOTA_HEAP] += CLIENT_UNREAD;
 	ch = calloc(1, sizeof(*ch));
 	err = ch ? bill_open(&ch->bill, c->who->uid, &cost) : ENOMEM;
 	if (!err)
 		err = getentropy(&ch->key, sizeof(ch->key)) ? EIO : 0;
-	if (!err && pipe2(ends, O_CLOEXEC))
-		err = errno;
+	if (!err)
+		err = ends_make(c->who->uid, &ch->near, c->fd);
 	if (err) {
 		if (ch)
 			bill_close(&ch->bill);
@@ -100,12 +122,9 @@ static int call_open(struct cma_call *c)
 		return err;
 	}
 	ch->who = *c->who;
-	ch->near = ends[1];
-	fcntl(ch->near, F_SETFL, O_NONBLOCK);
 	link_init(&ch->records);
 	link_init(&ch->ids);
 	*c->at = ch;
-	*c->fd = ends[0];
 	c->rep->open.key = ch->key;
 	cma_count.channels++;
 	return 0;

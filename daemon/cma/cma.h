@@ -68,9 +68,9 @@ struct cma_channel {
 	struct cma_who who;
 	uint64_t key; /* cmm_rep.open.key */
 	/*
-	 * One end of a pipe: the other one is the program's, and readable while it has a token.  The library takes those that are
-	 * over, as the reply says how many (cmm_rep.over).  It is not done here: who reads a socket into memory that does not answer
-	 * keeps all others that read it waiting.
+	 * One end of a pipe, or of a socket: the other one is the program's, and readable while it has a token.  The library takes
+	 * those that are over, as the reply says how many (cmm_rep.over).  It is not done here: who reads a socket into memory that
+	 * does not answer keeps all others that read it waiting.
 	 */
 	int near;
 	uint32_t tokens; /* one for each record, as far as there is room: each is an edge (EPOLLET) */

@@ -6,7 +6,8 @@
  * struct cmm_req of exactly cmm_req_len() bytes, answered by a whole struct cmm_rep.  MSG_HOLD and the like
  * may be said on it too, MSG_OPEN may not.
  *
- * CMM_OPEN hands back an end of a pipe that is rdma_event_channel.fd.  It is readable exactly while an event is
+ * CMM_OPEN hands back an end of a pipe (of a socket, if the program is neither root's nor the daemon's own user's) that is
+ * rdma_event_channel.fd.  It is readable exactly while an event is
  * queued, each event is an edge, and nothing but that: the program may poll it and set O_NONBLOCK, nobody reads it.  An event is
  * fetched by CMM_GET_EVENT, which never waits: EAGAIN if there is none; then a library whose channel is not
  * O_NONBLOCK polls the pipe and asks again.

@@ -11,7 +11,8 @@
  * When the daemon is gone each id that was bound to a device has one more event, DEVICE_REMOVAL; then there is EIO.
  *
  * The descriptor of a channel is readable while an event is queued, but the event itself comes as the reply to
- * a request.  It is a pipe's, as a kernel's is no socket either: nfs-ganesha calls shutdown(2) on it.
+ * a request.  It is a pipe's, as a kernel's is no socket either: nfs-ganesha calls shutdown(2) on it.  Only of a daemon of another
+ * user's, for who is not root, it is a socket's.
  */
 #include "cma.h"
 #include "../verbs/attr.h"

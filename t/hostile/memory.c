@@ -28,6 +28,7 @@
 
 #include <rdmad/cmmsg.h>
 
+#include "daemon/cma/cma.h"
 #include "proto/cm_msg.h"
 
 #define BAD_AT 32768u /* in the buffer */
@@ -270,6 +271,9 @@ static void use_cm(void *)
 	cm_ask(fd, &req, &rep, &none);
 	note_wait(4, 1);
 	note_set(0, 1);
+	/* One more of which the descriptor tells. */
+	req = (struct cmm_req){ .op = CMM_PUT_EVENT, .id = req.id, .put.type = CMA_EV_USER };
+	cm_ask(fd, &req, &rep, &none);
 	req = (struct cmm_req){ .op = CMM_DESTROY_ID, .id = req.id }; /* with the event that is being read */
 	cm_ask(fd, &req, &rep, &none);
 	note_set(1, 1);
