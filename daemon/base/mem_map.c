@@ -285,8 +285,11 @@ static void file_drop(struct map_file *f)
 		return;
 	link_out(f);
 	files.n--;
-	/* Huge pages are few, and their program may wait for them, as for the end of a segment; of others there may be millions. */
-	if (f->held->page > PAGE || f->key.at & SEGMENT)
+	/*
+	 * Huge pages are few, and their program may wait for them, as may one of our own user's for the end of a segment; of others
+	 * there may be millions.
+	 */
+	if (f->held->page > PAGE || (f->key.at & SEGMENT && f->key.client->own > 0))
 		held_unmap(f->held);
 	else
 		foreign_unmap(f->held, f->key.client->uid, &f->bill);

@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "daemon/base/held.h"
+#include "daemon/base/peer.h"
 #include "daemon/base/quota.h"
+#include "daemon/base/region.h"
 #include "t/suite.h"
 
 #define USER     1002u
@@ -60,15 +62,23 @@ static void set_up(void)
 	foreign_close(lingering(), USER);
 }
 
-static void fds_add(const struct quota_use *use, void *arg) { *(uint64_t *)arg += use->used.n[QUOTA_FDS]; }
-
-static uint64_t charged(void)
+static void used_add(const struct quota_use *use, void *arg)
 {
-	uint64_t n = 0;
+	struct cost *all = arg;
 
-	quota_each(fds_add, &n);
-	return n;
+	for (unsigned q = 0; q < QUOTAS; q++)
+		all->n[q] += use->used.n[q];
 }
+
+static uint64_t charged_with(enum quota q)
+{
+	struct cost all = { 0 };
+
+	quota_each(used_add, &all);
+	return all.n[q];
+}
+
+static uint64_t charged(void) { return charged_with(QUOTA_FDS); }
 
 /* Its client has sent so much, the last message with a descriptor, and gone. */
 static int connection(unsigned messages, bool descriptor)
@@ -98,13 +108,19 @@ static int connection(unsigned messages, bool descriptor)
 	return fd[1];
 }
 
+static bool settled(void)
+{
+	return !charged() && !charged_with(QUOTA_MAPS) && !foreign_stuck(USER) && foreign_room(USER);
+}
+
 static void wait_settled(void)
 {
-	for (unsigned i = 0; i < PATIENCE_MS && (charged() || foreign_stuck(USER) || !foreign_room(USER)); i++) {
+	for (unsigned i = 0; i < PATIENCE_MS && !settled(); i++) {
 		foreign_settle();
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	}
 	ck_assert_uint_eq(charged(), 0);
+	ck_assert_uint_eq(charged_with(QUOTA_MAPS), 0);
 	ck_assert(foreign_room(USER));
 }
 
@@ -192,4 +208,22 @@ START_TEST(pages)
 }
 END_TEST
 
-TEST_MAIN("foreign", without, with, pages)
+/* That of a region, of which its client says that it is a SysV segment's. */
+START_TEST(said_segment)
+{
+	struct peer client = { .mem_fd = -1, .uid = USER };
+	const uint64_t at = 1u << 30;
+	struct region *r;
+	int fd = large();
+
+	begin();
+	ck_assert_int_eq(
+		region_new_segment(&r, &client, at, LARGE, fd, 0, &(struct map_part){ .addr = at, .len = LARGE }), 0);
+	close(fd);
+	region_free(r);
+	ck_assert_uint_gt(charged_with(QUOTA_MAPS), 0);
+	wait_settled();
+}
+END_TEST
+
+TEST_MAIN("foreign", without, with, pages, said_segment)
