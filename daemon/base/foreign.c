@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -25,6 +26,7 @@
 #include "held.h"
 #include "log.h"
 #include "quota.h"
+#include "rights.h"
 
 #define WAITING_MAX 32u
 #define STUCK_NS    UINT64_C(500000000)
@@ -90,22 +92,39 @@ static dev_t dev_of(int fd, mode_t *mode)
 	return makedev(st.stx_dev_major, st.stx_dev_minor);
 }
 
-/* Where eventfds, epolls and the like are. */
-static dev_t dev_of_anon(void)
+static int anon_make(void) { return eventfd(0, EFD_CLOEXEC); }
+static int memfd_make(void) { return memfd_create("rdmad", MFD_CLOEXEC); }
+
+/* Where what make() makes is: *known, atomic, once it was asked for.  0: not known. */
+static dev_t dev_of_kind(dev_t *known, int (*make)(void))
 {
-	static dev_t known; /* atomic */
-	dev_t dev = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	dev_t dev = __atomic_load_n(known, __ATOMIC_RELAXED);
 	mode_t mode;
 	int fd;
 
 	if (dev)
 		return dev;
-	fd = eventfd(0, EFD_CLOEXEC);
+	fd = make();
 	dev = dev_of(fd, &mode);
 	if (fd >= 0)
 		close(fd);
-	__atomic_store_n(&known, dev, __ATOMIC_RELAXED);
+	__atomic_store_n(known, dev, __ATOMIC_RELAXED);
 	return dev;
+}
+
+/* Where eventfds, epolls and the like are. */
+static dev_t dev_of_anon(void)
+{
+	static dev_t known;
+
+	return dev_of_kind(&known, anon_make);
+}
+
+static dev_t dev_of_memfd(void)
+{
+	static dev_t known;
+
+	return dev_of_kind(&known, memfd_make);
 }
 
 /* To be told more about an epoll or a device is to wait for who holds its lock; a dma-buf is on a file system of its own. */
@@ -137,12 +156,24 @@ bool foreign_is_dmabuf(int fd)
 	return is;
 }
 
+/* A file of tmpfs, too, is a memfd here; that may be the last of a mount that a user has made, and end with all that is in there. */
+bool foreign_ends_alone(int fd, uid_t uid)
+{
+	mode_t mode;
+	dev_t dev;
+
+	if (!foreign_is_memfd(fd, NULL))
+		return false;
+	dev = dev_of(fd, &mode);
+	return (dev && dev == dev_of_memfd()) || rights_trusted(uid);
+}
+
 /* When a memfd ends so do its pages, and if there are millions that takes a second. */
-static bool is_small(int fd)
+static bool is_small(int fd, uid_t uid)
 {
 	struct stat st;
 
-	return foreign_is_memfd(fd, NULL) && !fstat(fd, &st) && st.st_blocks <= SMALL / S_BLKSIZE;
+	return foreign_ends_alone(fd, uid) && !fstat(fd, &st) && st.st_blocks <= SMALL / S_BLKSIZE;
 }
 
 /* ---- the end of one ------------------------------------------------------------------ */
@@ -298,7 +329,7 @@ static void close_here(int fd, struct bill *bill)
 
 void foreign_close_billed(int fd, uid_t uid, struct bill *bill)
 {
-	if (is_small(fd))
+	if (is_small(fd, uid))
 		close_here(fd, bill);
 	else
 		close_apart(fd, uid, bill);
@@ -312,7 +343,7 @@ void foreign_unmap(struct held *held, uid_t uid, struct bill *bill)
 
 	if (!held)
 		return;
-	if (held->len > SMALL) { /* else to wake a thread for it takes longer */
+	if (held->len > SMALL || held->more) { /* else to wake a thread for it takes longer */
 		pthread_mutex_lock(&lock);
 		added = add(-1, held, uid, bill);
 		pthread_mutex_unlock(&lock);

@@ -23,6 +23,9 @@ bool foreign_is_dmabuf(int fd);
 /* The file that it is; 0 or errno. */
 int foreign_inode(int fd, dev_t *dev, ino_t *ino);
 
+/* A memfd, with the last of which nothing ends but its own pages, unless its user may make us wait. */
+bool foreign_ends_alone(int fd, uid_t);
+
 /* Closes it, away from this thread unless it is sure to return at once.  uid: whose it was; one user's wait for each other only. */
 void foreign_close(int fd, uid_t uid);
 /* The same; the bill is taken over, and closed by foreign_settle() when the descriptor is. */

@@ -19,6 +19,7 @@ struct held {
 	uint8_t *base;
 	size_t len, page;
 	uint8_t *torn; /* atomic: from here on; NULL: nothing is */
+	bool more;     /* with it may end more than its pages: to unmap it may take long */
 };
 
 /* From now on SIGBUS ends only what it should.  Once, before threads. */

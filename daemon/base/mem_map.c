@@ -41,6 +41,7 @@
 struct source {
 	int fd;
 	bool memory;         /* of the kernel's; else a dma-buf */
+	bool alone;          /* foreign_ends_alone() */
 	bool sealed;         /* against writing: no new mapping can be made */
 	bool writes;         /* open for reading and writing */
 	bool seen;           /* which of its pages are there, if any are */
@@ -257,6 +258,8 @@ static int file_map(struct map_file **out, const struct source *s, const struct 
 		bill_set(&f->bill, QUOTA_MAP_LEN, to - off);
 		err = held_map(&f->held, s->fd, off, to - off, flags);
 	}
+	if (!err)
+		f->held->more = !s->alone;
 	return file_done(out, f, err);
 }
 
@@ -412,6 +415,7 @@ int map_new(struct mem_map *m, const struct peer *client, int fd, bool segment, 
 	err = source_read(&s, fd);
 	if (err)
 		return err;
+	s.alone = foreign_ends_alone(fd, client->uid);
 	end = (s.size + s.page - 1) & ~(s.page - 1); /* all of the last page is there */
 	if (!is_part(p) || p->off > end || p->len > end - p->off)
 		return EINVAL;

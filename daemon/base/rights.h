@@ -25,6 +25,8 @@ struct rights_user {
 
 /* The user who started the daemon: may do to it what root may. */
 uid_t rights_owner(void);
+/* Root, and the daemon's own user, who can end it: they may make it wait. */
+static inline bool rights_trusted(uid_t uid) { return uid == 0 || uid == rights_owner(); }
 
 /* Chooses: the one that the configuration asks for, or for a daemon of root rdmad, or nobody. */
 struct rights_user rights_choose(const struct rights_user *asked, bool own);

@@ -80,15 +80,15 @@ struct cma_call {
 	int *fd;
 };
 
-/* A pipe is locked as long as its reader's memory makes that wait; these may make us wait. */
-static bool takes_pipe(uid_t uid) { return uid == 0 || uid == rights_owner(); }
-
-/* A pipe, as a kernel's descriptor is no socket either; for others a socket, whose readers nobody waits for. */
+/*
+ * A pipe, as a kernel's descriptor is no socket either.  It is locked as long as its reader's memory makes that wait: whom we do not
+ * wait for has a socket.
+ */
 static int ends_make(uid_t uid, int *near, int *theirs)
 {
 	int ends[2];
 
-	if (!takes_pipe(uid))
+	if (!rights_trusted(uid))
 		return client_pair(near, theirs);
 	if (pipe2(ends, O_CLOEXEC))
 		return errno;
@@ -107,7 +107,7 @@ static int call_open(struct cma_call *c)
 
 	if (c->ch)
 		return EBUSY;
-	if (!takes_pipe(c->who->uid))
+	if (!rights_trusted(c->who->uid))
 		cost.n[QUOTA_HEAP] += CLIENT_UNREAD;
 	ch = calloc(1, sizeof(*ch));
 	err = ch ? bill_open(&ch->bill, c->who->uid, &cost) : ENOMEM;

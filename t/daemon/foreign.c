@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -226,4 +227,30 @@ START_TEST(said_segment)
 }
 END_TEST
 
-TEST_MAIN("foreign", without, with, pages, said_segment)
+/* A small file of a tmpfs, of whose mount it could be the last. */
+START_TEST(of_a_mount)
+{
+	const struct cost cost = { { [QUOTA_FDS] = 1 } };
+	struct peer client = { .mem_fd = -1, .uid = USER };
+	const uint64_t at = 1u << 30;
+	int fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	struct region *r;
+	struct bill bill;
+
+	if (fd < 0 || fcntl(fd, F_GET_SEALS) < 0) {
+		printf("# skipped: of_a_mount: /dev/shm is no tmpfs\n");
+		return;
+	}
+	ck_assert_int_eq(ftruncate(fd, 4096), 0);
+	begin();
+	ck_assert_int_eq(region_new(&r, &client, at, 4096, fd, &(struct map_part){ .addr = at, .len = 4096 }), 0);
+	region_free(r);
+	ck_assert_uint_gt(charged_with(QUOTA_MAPS), 0);
+	ck_assert_int_eq(bill_open(&bill, USER, &cost), 0);
+	foreign_close_billed(fd, USER, &bill);
+	ck_assert_uint_eq(charged(), 1);
+	wait_settled();
+}
+END_TEST
+
+TEST_MAIN("foreign", without, with, pages, said_segment, of_a_mount)
