@@ -370,13 +370,23 @@ static int doze_or_sleep(struct set *s, struct pollfd *fds, int64_t until)
 	return err ? fail(err) : fds->revents != 0;
 }
 
+/* All that is asked for: the kernel would tell nothing more. */
+static bool all_found(const struct set *s, const struct pollfd *fds)
+{
+	nfds_t i = 0;
+
+	while (i < s->n && fds[i].revents && !(fds[i].events & ~fds[i].revents))
+		i++;
+	return i == s->n;
+}
+
 static int poll_set(struct set *s, struct pollfd *fds, int timeout)
 {
 	int64_t until = timeout < 0 ? -1 : rs_now_ns() + timeout * INT64_C(1000000);
 	int n;
 
 	n = timeout ? look_on(s, fds) : look(s, fds);
-	if ((n || !timeout) && n < (int)s->n) /* if all are ready there is nothing to be asked */
+	if ((n || !timeout) && !all_found(s, fds))
 		n = look_all(s, fds, n);
 	/* For who asks in a loop: what it waits for needs a core, too; and if it needs it for long, this takes a nap. */
 	if (!timeout && !n && s->link)

@@ -3,6 +3,7 @@
 #include "calls.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 static const struct linger hard = { 1, 0 };
@@ -78,6 +79,27 @@ START_TEST(reset_unpolled)
 }
 END_TEST
 
+/* It is heard of by a poll that asks for room, too, of which there is some in any case. */
+START_TEST(reset_polled)
+{
+	int l = listener(0), a, b;
+	struct pollfd p = { .events = POLLIN | POLLOUT };
+
+	pair_open(l, &a, &b);
+	p.fd = b;
+	ck_assert_int_eq(poll(&p, 1, 0), 1);
+	ck_assert_int_eq(p.revents, POLLOUT);
+	reset(a);
+	for (int i = 0; i < PATIENCE_MS && !(p.revents & POLLERR); i++) {
+		usleep(1000);
+		ck_assert_int_eq(poll(&p, 1, 0), 1);
+	}
+	ck_assert_int_eq(p.revents, POLLIN | POLLOUT | POLLERR | POLLHUP);
+	ok(close(b));
+	ok(close(l));
+}
+END_TEST
+
 /* Behind the peer's end a buffer is taken, and no more. */
 START_TEST(sent_to_nobody)
 {
@@ -135,4 +157,4 @@ START_TEST(in_order)
 }
 END_TEST
 
-void calls_reset(Suite *s) { SUITE_ADD(s, reset_at_once, reset_unpolled, sent_to_nobody, in_order); }
+void calls_reset(Suite *s) { SUITE_ADD(s, reset_at_once, reset_unpolled, reset_polled, sent_to_nobody, in_order); }
