@@ -137,6 +137,16 @@ static size_t spills(struct rsock *rs, int err, size_t len)
 	return len < room ? len : room;
 }
 
+/* Of no bytes: whether some could be sent, sooner or later. */
+static int send_nothing(const struct rsock *rs)
+{
+	if (rs->wr_shut)
+		return EPIPE;
+	if (rs->state == RS_CLOSED || rs->state == RS_FAILED)
+		return rs_half(rs) ? 0 : err_or(rs, EPIPE);
+	return rs->state < RS_ADDR ? ENOTCONN : 0;
+}
+
 static ssize_t sent(struct rsock *rs, size_t done, int err)
 {
 	if (rs->held)
@@ -158,6 +168,10 @@ static ssize_t sendv(int fd, const struct iovec *iov, int n, int flags)
 		part = ds_send(rs, &m, flags);
 		rs_unlock_put(rs);
 		return part;
+	}
+	if (!len) {
+		look_sending(rs);
+		err = send_nothing(rs);
 	}
 	while (done < len) {
 		err = send_ready(rs, flags);
@@ -289,6 +303,7 @@ static size_t peek_max(const struct rsock *rs, size_t len)
 {
 	size_t half = rs->linked ? rs->link.recv.size / 2 : 1;
 
+	len = len ? len : 1;
 	return len < half ? len : half;
 }
 
@@ -357,15 +372,14 @@ static ssize_t recvv(int fd, const struct iovec *iov, int n, int flags)
 		rs_unlock_put(rs);
 		return got;
 	}
-	while (len) {
+	/* Of no bytes, too: then it says when there are some, or the end. */
+	do {
 		err = recv_ready(rs, flags, peek && flags & MSG_WAITALL ? peek_max(rs, len) : 1);
 		if (err)
 			break;
 		part = rs->linked ? recv_take(rs, iov, n, done, peek) : 0;
 		done += part;
-		if (!part || !all || done == len)
-			break;
-	}
+	} while (part && all && done < len);
 	return told(rs, done, err);
 }
 

@@ -140,9 +140,10 @@ static ssize_t recv_buf(struct conn *c, void *buf, size_t len, int flags)
 	return recv_msg(c, &m, flags);
 }
 
+/* (To read nothing is nothing, where to receive it waits for data.) */
 EXPORT ssize_t read(int fd, void *buf, size_t len)
 {
-	struct conn *c = io_get(fd, 0);
+	struct conn *c = len ? io_get(fd, 0) : NULL;
 
 	return c ? recv_buf(c, buf, len, 0) : real()->read(fd, buf, len);
 }
@@ -184,8 +185,8 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 
 EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
 {
-	struct conn *c = iov_n_fits(n) ? io_get(fd, 0) : NULL;
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
+	struct conn *c = iov_n_fits(n) && total(&m) ? io_get(fd, 0) : NULL;
 
 	return c ? recv_msg(c, &m, 0) : real()->readv(fd, iov, n);
 }
@@ -366,8 +367,8 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
 {
-	struct conn *c = iov_n_fits(n) ? io_get(fd, 0) : NULL;
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n };
+	struct conn *c = iov_n_fits(n) && total(&m) ? io_get(fd, 0) : NULL;
 
 	return c ? send_msg(c, &m, 0) : real()->writev(fd, iov, n);
 }

@@ -64,6 +64,33 @@ START_TEST(plain)
 }
 END_TEST
 
+/* To receive nothing says whether there is something, and to send it whether that could be done; but read and readv do not ask. */
+START_TEST(nothing)
+{
+	int l = listener(0), c, s;
+	struct iovec v = { &l, 0 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+
+	pair_open(l, &c, &s);
+	fails(recv(s, NULL, 0, MSG_DONTWAIT), EAGAIN);
+	fails(recvmsg(s, &m, MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL), EAGAIN);
+	ok(read(s, NULL, 0));
+	ok(readv(s, &v, 1));
+	say_there(c, s);
+	ok(recv(s, NULL, 0, 0));
+	hear(s, "x");
+	ok(write(c, NULL, 0));
+	ok(shutdown(c, SHUT_WR));
+	ok(recv(s, NULL, 0, 0));
+	ok(send(s, NULL, 0, 0));
+	fails(send(c, NULL, 0, MSG_NOSIGNAL), EPIPE);
+	ok(writev(c, &v, 1));
+	ok(close(c));
+	ok(close(s));
+	ok(close(l));
+}
+END_TEST
+
 /* All that waits is told of, also where it has come in several messages. */
 START_TEST(unread)
 {
@@ -451,6 +478,6 @@ END_TEST
 
 void calls_data(Suite *s)
 {
-	SUITE_ADD(s, plain, unread, oddities, timeouts, dups, vforked, no_files, bounds, others, port_shared, polling,
-		  pipe_broken, waits_oddly, several);
+	SUITE_ADD(s, plain, nothing, unread, oddities, timeouts, dups, vforked, no_files, bounds, others, port_shared,
+		  polling, pipe_broken, waits_oddly, several);
 }
