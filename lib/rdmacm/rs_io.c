@@ -372,6 +372,9 @@ static ssize_t recvv(int fd, const struct iovec *iov, int n, int flags)
 		rs_unlock_put(rs);
 		return got;
 	}
+	/* More may have come: a program may peek until all that it waits for is there. */
+	if (rs->link.recv.used && rs->link.recv.used < len)
+		rs_progress(rs);
 	/* Of no bytes, too: then it says when there are some, or the end. */
 	do {
 		err = recv_ready(rs, flags, peek && flags & MSG_WAITALL ? peek_max(rs, len) : 1);

@@ -91,6 +91,29 @@ START_TEST(nothing)
 }
 END_TEST
 
+/* All that has come is there to be looked at. */
+START_TEST(peeks)
+{
+	int l = listener(0), c, s;
+	ssize_t n = 1;
+	char buf[4];
+
+	pair_open(l, &c, &s);
+	say_there(c, s);
+	ck_assert_int_eq(recv(s, buf, sizeof(buf), MSG_PEEK), 1);
+	say(c, "yz");
+	for (int i = 0; i < PATIENCE_MS && n == 1; i++) {
+		n = recv(s, buf, sizeof(buf), MSG_PEEK);
+		usleep(1000);
+	}
+	ck_assert_int_eq(n, 3);
+	hear(s, "xyz");
+	ok(close(c));
+	ok(close(s));
+	ok(close(l));
+}
+END_TEST
+
 /* All that waits is told of, also where it has come in several messages. */
 START_TEST(unread)
 {
@@ -478,6 +501,6 @@ END_TEST
 
 void calls_data(Suite *s)
 {
-	SUITE_ADD(s, plain, nothing, unread, oddities, timeouts, dups, vforked, no_files, bounds, others, port_shared,
-		  polling, pipe_broken, waits_oddly, several);
+	SUITE_ADD(s, plain, nothing, peeks, unread, oddities, timeouts, dups, vforked, no_files, bounds, others,
+		  port_shared, polling, pipe_broken, waits_oddly, several);
 }
