@@ -40,6 +40,7 @@ EXPORT int rsocket(int domain, int type, int protocol)
 	if (!err && rs->ds) {
 		err = rs_svc_add(rs, INT64_MAX);
 		if (err) {
+			rs_svc_del(rs);
 			rs_del(rs); /* which drops it */
 			return fail(err);
 		}

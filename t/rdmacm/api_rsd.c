@@ -2,6 +2,8 @@
 /* api_rsd.c - datagram rsockets: by UDP first, then by the QP; sizes, names, polling, ends. */
 #include "fixture.h"
 
+#include "../fds_left.h"
+
 #include <poll.h>
 #include <rdma/rsocket.h>
 #include <unistd.h>
@@ -195,4 +197,35 @@ START_TEST(rsd_shutdown)
 }
 END_TEST
 
-void api_rsd(Suite *s) { SUITE_ADD(s, rsd_echo, rsd_connected, rsd_shapes, rsd_flood, rsd_shutdown); }
+/* So that a pointer into freed memory leads nowhere. */
+static void freed_spoil(void)
+{
+	static void *taken[256];
+
+	for (size_t i = 0; i < 256; i++) {
+		taken[i] = malloc(16 * (i + 1));
+		ck_assert_ptr_nonnull(taken[i]);
+		memset(taken[i], 0xa5, 16 * (i + 1));
+	}
+}
+
+/* One that cannot be had, for want of descriptors, is nothing that the next one meets. */
+START_TEST(rsd_full)
+{
+	struct rlimit old;
+	int fd, n = 0;
+
+	do {
+		old = fds_left(n++);
+		fd = rsocket(AF_INET, SOCK_DGRAM, 0);
+		ck_assert(fd >= 0 || errno == EMFILE);
+		ok(setrlimit(RLIMIT_NOFILE, &old));
+		freed_spoil();
+		ok(rclose(dgram_open()));
+	} while (fd < 0);
+	ck_assert_int_gt(n, 4); /* the last of them is for the thread */
+	ok(rclose(fd));
+}
+END_TEST
+
+void api_rsd(Suite *s) { SUITE_ADD(s, rsd_echo, rsd_connected, rsd_shapes, rsd_flood, rsd_shutdown, rsd_full); }
