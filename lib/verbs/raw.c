@@ -335,13 +335,8 @@ void raw_close(struct rd_qp *qp)
 
 /* ---- flows --------------------------------------------------------------------------------- */
 
-/* Into its place; or out of it. */
-static void flow_link(struct rd_flow *f)
+static void flow_put(struct rd_flow *f, struct rd_flow **at)
 {
-	struct rd_flow **at = &f->qp->flows;
-
-	while (*at && (*at)->priority <= f->priority)
-		at = &(*at)->next;
 	f->next = *at;
 	*at = f;
 	if (f->counters) {
@@ -350,18 +345,29 @@ static void flow_link(struct rd_flow *f)
 	}
 }
 
-static void flow_unlink(struct rd_flow *f)
+static void flow_link(struct rd_flow *f)
 {
-	struct rd_flow **at;
+	struct rd_flow **at = &f->qp->flows;
+
+	while (*at && (*at)->priority <= f->priority)
+		at = &(*at)->next;
+	flow_put(f, at);
+}
+
+/* Where it was. */
+static struct rd_flow **flow_unlink(struct rd_flow *f)
+{
+	struct rd_flow **at, **counted;
 
 	for (at = &f->qp->flows; *at != f; at = &(*at)->next)
 		;
 	*at = f->next;
 	if (!f->counters)
-		return;
-	for (at = &f->counters->flows; *at != f; at = &(*at)->counted_next)
+		return at;
+	for (counted = &f->counters->flows; *counted != f; counted = &(*counted)->counted_next)
 		;
-	*at = f->counted_next;
+	*counted = f->counted_next;
+	return at;
 }
 
 /* The daemon knows a flow before the first frame comes, and until after the last. */
@@ -426,16 +432,24 @@ struct ibv_flow *flow_create(struct ibv_qp *ibqp, struct ibv_flow_attr *a)
 	return err_null(err);
 }
 
+/* If it cannot be, for want of memory or descriptors, it stays, and may be destroyed later. */
 int flow_destroy(struct ibv_flow *flow)
 {
 	struct rd_flow *f = (struct rd_flow *)flow;
-	int err, gone;
+	struct rd_flow **at;
+	int err;
 
 	pthread_mutex_lock(&flow_lock);
-	flow_unlink(f);
+	at = flow_unlink(f);
 	err = filter_set(f->qp);
-	gone = steer_update(f->qp, f);
+	if (!err)
+		err = steer_update(f->qp, f);
+	if (err) {
+		flow_put(f, at);
+		filter_set(f->qp);
+	}
 	pthread_mutex_unlock(&flow_lock);
-	keep_free(f);
-	return err ? err : gone;
+	if (!err)
+		keep_free(f);
+	return err;
 }

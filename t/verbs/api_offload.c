@@ -4,6 +4,7 @@
  * loopback interface of a network namespace of our own; t/e2e/raw.test looks at the frames from another host.
  */
 #include "fixture.h"
+#include "../fds_left.h"
 
 #include <arpa/inet.h>
 #include <stdbool.h>
@@ -341,8 +342,10 @@ START_TEST(counters)
 	struct ibv_counter_attach_attr bad = { IBV_COUNTER_PACKETS, 0, 1 };
 	struct ibv_flow *one, *two, *rest;
 	struct ibv_counters *c, *all;
+	struct rlimit old;
 	uint64_t v[3];
 	struct scene s;
+	int err;
 
 	scene_open(&s);
 	c = counters_new(&s);
@@ -364,13 +367,21 @@ START_TEST(counters)
 	frames_from(&s, 2, 300);
 	counted(c, 3, 800);
 	counted(all, 4, 520);
+	/* Without a descriptor for that a flow is not destroyed, and is as it was. */
+	old = fds_left(0);
+	err = ibv_destroy_flow(one);
+	ok(setrlimit(RLIMIT_NOFILE, &old));
+	ck_assert_int_eq(err, EMFILE);
+	frames_from(&s, 1, 100);
+	counted(c, 4, 900);
+	counted(all, 5, 580);
 	ck_assert_int_eq(ibv_destroy_flow(one), 0);
 	frames_from(&s, 2, 100);
-	counted(c, 4, 900);
-	counted(all, 6, 680);
+	counted(c, 5, 1000);
+	counted(all, 7, 740);
 	ck_assert_int_eq(ibv_destroy_flow(two), 0);
 	frames_from(&s, 2, 100);
-	counted(c, 4, 900);
+	counted(c, 5, 1000);
 	ck_assert_int_eq(ibv_destroy_flow(rest), 0);
 	ck_assert_int_eq(ibv_destroy_counters(c), 0);
 	ck_assert_int_eq(ibv_destroy_counters(all), 0);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += t/verbs/api
 t_verbs_api_SOURCES = \
+	t/fds_left.h \
 	t/unseen.c \
 	t/unseen.h \
 	t/verbs/api_arm.c \
