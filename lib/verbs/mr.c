@@ -260,7 +260,7 @@ static int rereg_prepare(struct rd_mr *now, int flags, struct ibv_pd *pd, void *
 	const bool was_zero = now->access & IBV_ACCESS_ZERO_BASED;
 	int err;
 
-	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS)) ||
 	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION &&
 	     (!addr || !length || (uintptr_t)addr + length < (uintptr_t)addr)) ||
 	    (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->context != now->mr.context)))
@@ -300,7 +300,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void 
 		now->access = mr->access;
 		now->pd = mr->pd;
 		err = mr->kind != MR_MEM || !mr->listed
-			      ? EOPNOTSUPP
+			      ? EINVAL
 			      : rereg_prepare(now, flags, pd, addr, length, (unsigned int)access);
 	}
 	if (!err)

@@ -193,7 +193,9 @@ START_TEST(device_memory)
 	m = ibv_reg_dm_mr(s.f.pd, dm, 4096, 4096, RIGHTS | IBV_ACCESS_ZERO_BASED);
 	ck_assert(m != NULL);
 	ck_assert_int_eq(ibv_free_dm(dm), EBUSY);
+	errno = 0;
 	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, RIGHTS), IBV_REREG_MR_ERR_INPUT);
+	ck_assert_int_eq(errno, EINVAL);
 
 	fix_fill(s.f.buf, BUF_LEN, 9);
 	ck_assert_int_eq(ibv_memcpy_to_dm(dm, 4096 + 64, s.f.buf, 128), 0);

@@ -126,6 +126,11 @@ START_TEST(mr_limits)
 	old = m->lkey;
 	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, f.buf + 64, 128, 0), 0);
 	ck_assert(m->addr == f.buf + 64 && m->length == 128 && m->lkey == old);
+	errno = 0; /* rights, where none are to change */
+	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, f.buf, 64, IBV_ACCESS_LOCAL_WRITE),
+			 IBV_REREG_MR_ERR_INPUT);
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert(m->addr == f.buf + 64 && m->length == 128);
 	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE),
 			 IBV_REREG_MR_ERR_INPUT);
 	ck_assert_int_eq(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_PD, f.pd, NULL, 0, 0), 0);
