@@ -342,6 +342,8 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp) { return to_qp(qp)->
 /* Programs give a QP the flags of their MRs; these say nothing about a QP. */
 #define MR_ONLY (IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE)
 
+#define ATTRS (((IBV_QP_DEST_QPN << 1) - 1) | IBV_QP_RATE_LIMIT) /* the bits between the two are nobody's */
+
 static bool is_no_state(const struct ibv_qp_attr *a, int mask)
 {
 	return mask & IBV_QP_STATE && (unsigned)a->qp_state > IBV_QPS_ERR;
@@ -434,6 +436,9 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	struct msg_rep rep;
 	int err;
 
+	if (mask & ~ATTRS)
+		return refuse(to_ctx(qp->context), qp->qp_num, "ibv_modify_qp", EOPNOTSUPP,
+			      "attr_mask %#x is no attribute", (unsigned)(mask & ~ATTRS));
 	req.qp_mod.qpn = qp->handle;
 	req.qp_mod.mask = (uint32_t)mask_of_type(qp->qp_type, mask);
 	err = attr_in(to_ctx(qp->context), &req.qp_mod.attr, attr, mask);

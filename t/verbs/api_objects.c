@@ -422,6 +422,9 @@ START_TEST(qp_limits)
 	ck_assert(q.qp_state == IBV_QPS_RESET && init.send_cq == f.cq && init.qp_type == IBV_QPT_RC);
 	ck_assert_int_eq(fix_state(qp, IBV_QPS_RTS), EINVAL);
 	fix_init(qp);
+	q = (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT };
+	for (int bit = 21; bit < 31; bit++) /* 25 is the rate limit, which INIT does not take */
+		ck_assert_int_eq(ibv_modify_qp(qp, &q, IBV_QP_STATE | 1 << bit), bit == 25 ? EINVAL : EOPNOTSUPP);
 	/* An address without GRH on RoCE. */
 	q = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .ah_attr.port_num = 1 };
 	ck_assert_int_eq(ibv_modify_qp(qp, &q,
