@@ -17,6 +17,7 @@ liblab_a_SOURCES = \
 	lab/rule_set.c \
 	lab/rule_value.c \
 	lab/rule_yaml.c \
+	lab/rule_yaml_bound.c \
 	lab/spool.c \
 	lab/tap.c
 noinst_HEADERS += \

@@ -9,8 +9,7 @@
 
 #include <yaml.h>
 
-#define KEYS_MAX  32u
-#define DEPTH_MAX 64
+#define KEYS_MAX 32u
 
 static const yaml_node_t *as_yaml(const struct node *n) { return (const yaml_node_t *)n; }
 
@@ -129,31 +128,25 @@ bool node_map(struct reader *rd, const struct node *n, const char *what, const s
 	return node_pairs(rd, n, what, table_pair, &t);
 }
 
-/* libyaml's time grows with the square of the depth. */
-static bool too_deep(const char *text, size_t len)
-{
-	int depth = 0;
-
-	for (size_t i = 0; i < len && depth < DEPTH_MAX; i++)
-		depth += (text[i] == '[' || text[i] == '{') - (depth && (text[i] == ']' || text[i] == '}'));
-	return depth == DEPTH_MAX;
-}
-
 /* ---- the document ----------------------------------------------------------------------------- */
 
-bool yaml_read(const char *text, size_t len, struct rule_error *err,
-	       bool (*top)(struct reader *, const struct node *, void *), void *to)
+unsigned yaml_lines(const char *text, size_t len)
+{
+	unsigned n = len && text[len - 1] != '\n' && text[len - 1] != '\r';
+
+	for (size_t i = 0; i < len; i++)
+		n += text[i] == '\n' || (text[i] == '\r' && (i + 1 == len || text[i + 1] != '\n'));
+	return n ? n : 1;
+}
+
+static bool documents(const char *text, size_t len, struct rule_error *err,
+		      bool (*top)(struct reader *, const struct node *, void *), void *to)
 {
 	struct reader rd = { .err = err };
 	yaml_document_t doc, more;
 	yaml_parser_t parser;
 	bool ok = false;
 
-	*err = (struct rule_error){ .text = "out of memory" };
-	if (too_deep(text, len)) {
-		*err = (struct rule_error){ .text = "brackets in brackets, more than anybody reads" };
-		return false;
-	}
 	if (!yaml_parser_initialize(&parser))
 		return false;
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
@@ -181,5 +174,19 @@ bool yaml_read(const char *text, size_t len, struct rule_error *err,
 		ok = false;
 	}
 	yaml_parser_delete(&parser);
+	return ok;
+}
+
+bool yaml_read(const char *text, size_t len, struct rule_error *err,
+	       bool (*top)(struct reader *, const struct node *, void *), void *to)
+{
+	const unsigned last = yaml_lines(text, len);
+	bool ok;
+
+	*err = (struct rule_error){ .text = "out of memory" };
+	ok = yaml_bounded(text, len, err) && documents(text, len, err, top, to);
+	/* The end of a text whose last line does not end is a line further, to libyaml. */
+	if (!ok && err->line > last)
+		err->line = last;
 	return ok;
 }

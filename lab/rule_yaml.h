@@ -62,5 +62,8 @@ bool get_do(struct reader *, const struct node *, void *rule);
 bool yaml_read(const char *text, size_t len, struct rule_error *,
 	       bool (*top)(struct reader *, const struct node *, void *), void *to);
 unsigned node_line(const struct node *);
+unsigned yaml_lines(const char *text, size_t len); /* 1 at least */
+/* rule_yaml_bound.c: the text is YAML, of which a document can be made in a short time. */
+bool yaml_bounded(const char *text, size_t len, struct rule_error *);
 
 #endif

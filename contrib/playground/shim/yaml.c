@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lab/rule_yaml.h"
+
 #define DEEP 32
 
 static int fail(yaml_parser_t *p, const char *problem)
@@ -278,10 +280,13 @@ static int tail_len(unsigned char c)
 	return c < 0x80 ? 0 : c < 0xc2 ? -1 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : c < 0xf5 ? 3 : -1;
 }
 
-static bool is_utf8(const yaml_parser_t *p)
+/* If not, the line of what is none. */
+static bool is_utf8(const yaml_parser_t *p, size_t *line)
 {
 	for (const char *s = p->at; s < p->end; s++) {
 		int n = tail_len((unsigned char)*s);
+
+		*line += *s == '\n';
 
 		if (n < 0 || n >= p->end - s)
 			return false;
@@ -289,6 +294,13 @@ static bool is_utf8(const yaml_parser_t *p)
 			if (((unsigned char)*++s & 0xc0) != 0x80)
 				return false;
 	}
+	return true;
+}
+
+/* DEEP and YAML_NODES bound it. */
+bool yaml_bounded(const char *text, size_t len, struct rule_error *err)
+{
+	(void)text, (void)len, (void)err;
 	return true;
 }
 
@@ -308,9 +320,11 @@ void yaml_parser_set_input_string(yaml_parser_t *p, const unsigned char *text, s
 
 int yaml_parser_load(yaml_parser_t *p, yaml_document_t *d)
 {
+	size_t line = p->line;
+
 	memset(d, 0, sizeof *d);
-	if (!is_utf8(p))
-		return fail(p, "it is no UTF-8");
+	if (!is_utf8(p, &line))
+		return p->line = line, fail(p, "it is no UTF-8");
 	skip(p);
 	if (is_next(p))
 		p->at += 3;
