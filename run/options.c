@@ -202,6 +202,20 @@ static int status_parse(const char *option, const char *text)
 	return (int)n;
 }
 
+/* With these rdmad answers, and ends: as one does that found another one in its place, which is asked again. */
+static char *daemon_arg_parse(char *text)
+{
+	static const char *const answers[] = { "-h", "--help", "-V", "--version" };
+
+	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+		if (!strcmp(text, answers[i])) {
+			say("--daemon-arg %s: no daemon runs with that; it is asked of rdmad itself", text);
+			fail_usage();
+		}
+	}
+	return text;
+}
+
 static uint64_t seed_parse(const char *text)
 {
 	uint64_t n;
@@ -439,7 +453,7 @@ bool options_parse(struct options *opt, int argc, char **argv)
 		case 's': opt->socket = hold_address(optarg); opt->socket_from = "--socket"; break;
 		case 'o': opt->own = true; opt->own_addr = optarg; break;
 		case 'a': profile = optarg; break;
-		case 'd': opt->daemon_args[opt->daemon_arg_n++] = optarg; break;
+		case 'd': opt->daemon_args[opt->daemon_arg_n++] = daemon_arg_parse(optarg); break;
 		case 'r': opt->rsockets = true; break;
 		case 'l': opt->log = optarg; break;
 		case 'S': opt->sysfs = sysfs_parse(optarg); break;
