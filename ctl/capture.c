@@ -454,21 +454,6 @@ static bool fd_get(int *fd, const char *s)
 	return true;
 }
 
-static bool qps_get(struct options *o, const char *list)
-{
-	char *end;
-
-	for (;; list = end + 1) {
-		unsigned long v = strtoul(list, &end, 0);
-
-		if (end == list || (*end && *end != ',') || !v || v > 0xffffff || o->qpn_n == MSG_CAPTURE_QPS)
-			return false;
-		o->qpn[o->qpn_n++] = (uint32_t)v;
-		if (!*end)
-			return true;
-	}
-}
-
 /* The values that option() takes. */
 static const char *allowed(int opt)
 {
@@ -503,7 +488,7 @@ static bool option(struct cap *c, int opt, const char *arg)
 	switch (opt) {
 	case 'w': c->file.path = arg; return *arg;
 	case 'd': o->devices = arg; return *arg;
-	case 'q': return qps_get(o, arg);
+	case 'q': return show_qpns(arg, o->qpn, &o->qpn_n, MSG_CAPTURE_QPS);
 	case 'l': return u32_get(&o->snaplen, arg) && o->snaplen >= SNAP_LEAST;
 	case 'C': return (c->file.size = size_get(arg)) != 0;
 	case 'W': return u32_get(&c->file.keep, arg);

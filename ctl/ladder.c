@@ -321,20 +321,10 @@ static int ladder(char *const *names, unsigned n, struct options *o, uint32_t ma
 
 static bool qps_get(struct options *o, const char *list)
 {
-	char *end;
-
-	for (;; list = end + 1) {
-		unsigned long q = strtoul(list, &end, 0);
-
-		if (end == list || (*end && *end != ',') || !q || q > 0xffffff || o->qpns == QPS_MAX) {
-			fprintf(stderr, "rdmactl: --qp %s: numbers of queue pairs, with commas, %u at most\n", list,
-				QPS_MAX);
-			return false;
-		}
-		o->qpn[o->qpns++] = (uint32_t)q;
-		if (!*end)
-			return true;
-	}
+	if (show_qpns(list, o->qpn, &o->qpns, QPS_MAX))
+		return true;
+	fprintf(stderr, "rdmactl: --qp %s: numbers of queue pairs, with commas, %u at most\n", list, QPS_MAX);
+	return false;
 }
 
 static bool packets_get(struct options *o, const char *range)

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <rdmad/seed.h>
+
 #include "daemon.h"
 
 const char *show_str(const json_t *j, const char *key)
@@ -35,13 +37,30 @@ json_t *show_text(const char *s)
 
 bool show_number(const char *text, uint32_t *n)
 {
-	char *end;
-	unsigned long v;
+	uint64_t v;
+	bool good = seed_read(text, &v) && v <= UINT32_MAX;
 
-	errno = 0;
-	v = strtoul(text, &end, 0);
 	*n = (uint32_t)v;
-	return !errno && *text >= '0' && *text <= '9' && !*end && v <= 0xffffffff;
+	return good;
+}
+
+bool show_qpns(const char *list, uint32_t *qpn, unsigned *n, unsigned most)
+{
+	char word[16];
+	size_t len;
+
+	for (;; list += len + 1) {
+		len = strcspn(list, ",");
+		if (len >= sizeof(word) || *n == most)
+			return false;
+		memcpy(word, list, len);
+		word[len] = '\0';
+		if (!show_number(word, &qpn[*n]) || !qpn[*n] || qpn[*n] > 0xffffff)
+			return false;
+		++*n;
+		if (!list[len])
+			return true;
+	}
 }
 
 bool show_qpn(int argc, char **argv, uint32_t *qpn)

@@ -20,8 +20,10 @@ json_t *show_ask(const struct ask *, uint32_t what);
 int show_json(json_t *j);
 int show_end(void); /* flushes stdout */
 
-/* A number of C, all of the text; false: it is none. */
+/* 17 or 0x11, all of the text; false: it is none. */
 bool show_number(const char *text, uint32_t *n);
+/* Numbers of queue pairs with commas between, behind the *n that are there, of which there may be most; false: something is wrong. */
+bool show_qpns(const char *list, uint32_t *qpn, unsigned *n, unsigned most);
 /* The rest of a command line behind its options: the number of a queue pair, or nothing.  false: said what is wrong with it. */
 bool show_qpn(int argc, char **argv, uint32_t *qpn);
 

@@ -146,8 +146,6 @@ static int impair_apply(const struct options *o, const struct conf *conf)
 /* The command line goes before the file. */
 static bool options_apply(const struct options *o, struct conf *conf)
 {
-	char *end;
-
 	if (o->socket) {
 		if ((o->socket[0] != '/' && o->socket[0] != '@') || !o->socket[1] ||
 		    strlen(o->socket) >= CONF_SOCKET_LEN)
@@ -160,9 +158,9 @@ static bool options_apply(const struct options *o, struct conf *conf)
 	if (o->level && !log_level_parse(o->level, &conf->log_level))
 		return bad_option("log-level", o->level, "give error, warning, notice, info or debug");
 	if (o->shards) {
-		unsigned long n = strtoul(o->shards, &end, 10);
+		uint64_t n;
 
-		if (*end || end == o->shards || n > SHARDS_MAX)
+		if (!seed_read(o->shards, &n) || n > SHARDS_MAX)
 			return bad_option("shards", o->shards, "give 1 to 16, or 0 to have it chosen");
 		conf->shards = (unsigned)n;
 	}

@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmad/seed.h>
+
 bool conf_io_parse(const char *text, enum io_kind *io)
 {
 	static const char *const names[] = { [IO_AUTO] = "auto", [IO_URING] = "uring", [IO_EPOLL] = "epoll" };
@@ -104,13 +106,18 @@ static void syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
 
 int conf_number(cfg_t *cfg, cfg_opt_t *opt, const char *text, void *number)
 {
-	char *end;
+	const bool negative = *text == '-';
+	uint64_t v;
 
-	errno = 0;
-	*(long *)number = strtol(text, &end, 0);
-	if (*text && !*end && !errno)
+	if (seed_read(text + negative, &v) && v <= LONG_MAX) {
+		*(long *)number = negative ? -(long)v : (long)v;
 		return 0;
-	conf_wrong(cfg, "%s \"%s\" is no number, or too large; rdmad.conf(5) lists what can be there", opt->name, text);
+	}
+	conf_wrong(
+		cfg,
+		"%s \"%s\" is no number, or too large; numbers look like 17 or 0x11, and rdmad.conf(5) lists what can "
+		"be there",
+		opt->name, text);
 	errors.stumbled = in_main(cfg) ? cfg->line : 0;
 	return -1;
 }

@@ -24,7 +24,7 @@ static inline json_t *seed_json(uint64_t seed)
 
 #define SEED_WORDS "a seed is a whole number, 0 to 2^64 - 1"
 
-/* Decimal, or hexadecimal with 0x; 010 is refused, as in a file of rules. */
+/* A whole number, decimal, or hexadecimal with 0x; 010 is refused, as in a file of rules. */
 static inline bool seed_read(const char *text, uint64_t *seed)
 {
 	char *end;
