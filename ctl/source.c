@@ -70,7 +70,9 @@ enum source_what source_next(struct source *s, struct pcapng_item *item)
 	enum source_what w;
 
 	for (;;) {
-		switch (pcapng_next(&s->reader, s->buf + s->at, s->end - s->at, item)) {
+		const uint8_t *p = s->buf ? s->buf + s->at : NULL;
+
+		switch (pcapng_next(&s->reader, p, s->end - s->at, item)) {
 		case PCAPNG_MORE:
 			if (s->ended && s->at == s->end)
 				return s->reader.begun ? SOURCE_END : failed(s, "empty, no capture");

@@ -135,7 +135,8 @@ int main(int argc, char **argv)
 		usage(2);
 	}
 	text = text_of(argv[optind], &len);
-	topology_read(&t, argv[optind], text, len);
+	if (!topology_read(&t, argv[optind], text, len))
+		return 2;
 	free(text);
 	if (seed)
 		t.seed = seed_of(seed);

@@ -83,8 +83,8 @@ struct topology {
 	unsigned hosts_line, sample_line;
 };
 
-/* Says what is wrong, in which line, and what to do, and ends the program; name: of the file, for that. */
-void topology_read(struct topology *, const char *name, const char *text, size_t len);
+/* False: said what is wrong, in which line, and what to do; name: of the file, for that. */
+bool topology_read(struct topology *, const char *name, const char *text, size_t len);
 void topology_free(struct topology *);
 
 /* host3, leaf0 ... into text */

@@ -435,7 +435,7 @@ static bool whole(struct reader *rd, const struct node *n, void *arg)
 	return node_map(rd, n, "a topology", keys, arg);
 }
 
-void topology_read(struct topology *t, const char *name, const char *text, size_t len)
+bool topology_read(struct topology *t, const char *name, const char *text, size_t len)
 {
 	struct rule_error err;
 
@@ -454,7 +454,7 @@ void topology_read(struct topology *t, const char *name, const char *text, size_
 	t->group = room_new(GROUPS_MOST + 1, sizeof(*t->group));
 	t->load = room_new(LOADS_MOST + 1, sizeof(*t->load));
 	if (yaml_read(text, len, &err, whole, t) && topology_check(t, &err))
-		return;
+		return true;
 	fprintf(stderr, "rdmad-sim: %s:%u: %s\n", name, err.line ? err.line : 1, err.text);
-	exit(2);
+	return false;
 }
