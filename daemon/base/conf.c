@@ -579,6 +579,7 @@ bool conf_read(struct conf *c, const char *path)
 			break;
 		}
 		errors.said = errors.stumbled;
+		conf_text_plain(text); /* a quote went with the line, and a string was a comment */
 	}
 	free(text);
 	if (!c->device.n) {
