@@ -17,6 +17,7 @@ struct call {
 	const struct msg_req *req;
 	struct msg_rep *rep; /* zero at first; op and seq are set */
 	int fd_in;           /* came with the request, -1: none.  A handler that keeps it sets -1 */
+	int fd_err;          /* ENFILE: it has come, and there was no descriptor for it */
 	int fds[REPLY_FDS];  /* go with the reply and are closed then */
 	unsigned fd_n;
 	uint8_t cause; /* of a refusal: enum why_cause, 0: not said; refuse() */

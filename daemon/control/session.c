@@ -63,12 +63,15 @@ static ssize_t record_read(const struct session *s, void *p, size_t len, struct 
 	return n;
 }
 
-/* The first descriptor that came, or -1; more than one: *many, and all are closed. */
-static int fds_take(struct msghdr *mh, uid_t uid, bool *many)
+/*
+ * The first descriptor that came, or -1.  *err: EINVAL, more than one came, or ENFILE, there was none left for what came, as there is
+ * room for all that can be in one message (record_read()); then it is closed.
+ */
+static int fds_take(struct msghdr *mh, uid_t uid, int *err)
 {
 	int fd = -1;
 
-	*many = mh->msg_flags & MSG_CTRUNC;
+	*err = mh->msg_flags & MSG_CTRUNC ? ENFILE : 0;
 	for (struct cmsghdr *cm = CMSG_FIRSTHDR(mh); cm; cm = CMSG_NXTHDR(mh, cm)) {
 		size_t n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
@@ -81,12 +84,12 @@ static int fds_take(struct msghdr *mh, uid_t uid, bool *many)
 			if (fd < 0) {
 				fd = got;
 			} else {
-				*many = true;
+				*err = EINVAL;
 				foreign_close(got, uid);
 			}
 		}
 	}
-	if (*many && fd >= 0) {
+	if (*err && fd >= 0) {
 		foreign_close(fd, uid);
 		fd = -1;
 	}
@@ -95,8 +98,7 @@ static int fds_take(struct msghdr *mh, uid_t uid, bool *many)
 
 static void fds_drop(struct msghdr *mh, uid_t uid)
 {
-	bool many;
-	int fd = fds_take(mh, uid, &many);
+	int err, fd = fds_take(mh, uid, &err);
 
 	if (fd >= 0)
 		foreign_close(fd, uid);
@@ -266,12 +268,13 @@ static bool takes_fd(uint32_t op)
 	       op == MSG_XRCD_OPEN || op == MSG_RAW_STEER || op == MSG_IMPAIR;
 }
 
+/* fd_err: what was wrong with the descriptors that came with it (fds_take()). */
 static bool request_serve(struct ev_loop *loop, struct session *s, const struct msg_req *req, size_t len, int fd_in,
-			  bool bad)
+			  int fd_err)
 {
 	struct msg_rep rep = { 0 };
-	struct call call = { .loop = loop, .s = s, .req = req, .rep = &rep, .fd_in = fd_in };
-	bool ok;
+	struct call call = { .loop = loop, .s = s, .req = req, .rep = &rep, .fd_in = fd_in, .fd_err = fd_err };
+	bool ok, bad = fd_err == EINVAL;
 
 	if (len >= offsetof(struct msg_req, hello)) {
 		rep.op = req->op;
@@ -279,7 +282,7 @@ static bool request_serve(struct ev_loop *loop, struct session *s, const struct 
 	} else {
 		bad = true;
 	}
-	bad |= fd_in >= 0 && !takes_fd(rep.op);
+	bad |= (fd_in >= 0 || fd_err) && !takes_fd(rep.op);
 	rep.err = bad || len != msg_req_len(req->op) ? EINVAL : verb_call(loop, &call);
 	if (rep.err) {
 		int32_t err = rep.err;
@@ -322,13 +325,13 @@ static int cm_call(struct ev_loop *loop, struct session *s, const struct cmm_req
 
 /* The same for the requests of cmmsg.h. */
 static bool cm_request_serve(struct ev_loop *loop, struct session *s, const struct cmm_req *req, size_t len, int fd_in,
-			     bool bad)
+			     int fd_err)
 {
 	struct cmm_rep rep = { 0 };
 	int fd = -1, err;
 	bool ok;
 
-	err = bad || fd_in >= 0 || len != cmm_req_len(req->op) ? EINVAL : cm_call(loop, s, req, &rep, &fd);
+	err = fd_err || fd_in >= 0 || len != cmm_req_len(req->op) ? EINVAL : cm_call(loop, s, req, &rep, &fd);
 	if (err)
 		rep = (struct cmm_rep){ .over = rep.over };
 	rep.op = req->op;
@@ -390,7 +393,7 @@ static bool wait_for_room(struct ev_loop *loop, struct session *s)
 static bool is_cm(uint32_t op) { return op >= CMM_OPEN && op < CMM_OPS; }
 
 /* 1: served, -1: the connection is over. */
-static int serve(struct ev_loop *loop, struct session *s, const union request *in, size_t len, int fd, bool bad)
+static int serve(struct ev_loop *loop, struct session *s, const union request *in, size_t len, int fd, int fd_err)
 {
 	if (hoards(s, in->req.op)) {
 		log_info("%s (pid %d) does not read its replies; its connection ends", s->prog, (int)s->pid);
@@ -399,8 +402,8 @@ static int serve(struct ev_loop *loop, struct session *s, const union request *i
 		return -1;
 	}
 	if (len >= sizeof(in->req.op) && is_cm(in->req.op))
-		return cm_request_serve(loop, s, &in->cm, len, fd, bad) ? 1 : -1;
-	return request_serve(loop, s, &in->req, len, fd, bad) ? 1 : -1;
+		return cm_request_serve(loop, s, &in->cm, len, fd, fd_err) ? 1 : -1;
+	return request_serve(loop, s, &in->req, len, fd, fd_err) ? 1 : -1;
 }
 
 /* One request.  1: served, 0: none there, -1: the connection is over. */
@@ -408,9 +411,8 @@ static int session_turn(struct ev_loop *loop, struct session *s)
 {
 	union request in = { 0 };
 	struct msghdr mh;
-	bool many;
+	int fd, fd_err;
 	ssize_t n;
-	int fd;
 
 	if (!foreign_room(s->uid) && carries(s))
 		return wait_for_room(loop, s) ? 0 : -1;
@@ -418,14 +420,13 @@ static int session_turn(struct ev_loop *loop, struct session *s)
 	n = record_read(s, &in, sizeof(in.bytes), &mh);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -1;
-	fd = fds_take(&mh, s->uid, &many);
+	fd = fds_take(&mh, s->uid, &fd_err);
 	if (n == 0) { /* the end; an empty record looks the same and is as good a reason */
 		if (fd >= 0)
 			foreign_close(fd, s->uid);
 		return -1;
 	}
-	many |= (mh.msg_flags & MSG_TRUNC) != 0;
-	return serve(loop, s, &in, (size_t)n, fd, many);
+	return serve(loop, s, &in, (size_t)n, fd, mh.msg_flags & MSG_TRUNC ? EINVAL : fd_err);
 }
 
 bool session_again(struct ev_loop *loop, struct session *s)
@@ -467,7 +468,7 @@ static int mail_serve(struct ev_loop *loop, struct session *s, const struct mail
 	memcpy(&in, m->req, sizeof(in.bytes) - 1);
 	len = is_cm(in.req.op) ? cmm_req_len(in.req.op) : msg_req_len(in.req.op);
 	s->by_mail = true;
-	got = serve(loop, s, &in, len ? len : sizeof(in.bytes), -1, false);
+	got = serve(loop, s, &in, len ? len : sizeof(in.bytes), -1, 0);
 	s->by_mail = false;
 	return got;
 }

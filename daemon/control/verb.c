@@ -348,6 +348,8 @@ int verb_call(struct ev_loop *loop, struct call *call)
 	if (!err && verbs[op].needs != NEEDS_NONE)
 		err = limits_check(call);
 	if (!err)
+		err = call->fd_err;
+	if (!err)
 		err = verbs[op].needs == NEEDS_SHARD ? job_run(&j, verb_job) : verbs[op].fn(call);
 	if (call->cause != WHY_QUOTA) /* else that has been told already */
 		err = quota_errno(err);

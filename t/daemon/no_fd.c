@@ -142,4 +142,27 @@ START_TEST(inside)
 }
 END_TEST
 
-TEST_MAIN("no descriptor left", outside, inside)
+/* There is one for a connection, and none for the descriptor with which it opens a device. */
+START_TEST(last)
+{
+	struct ibv_device **list;
+
+	begin();
+	for (unsigned i = 0; i < 2; i++) /* as above */
+		close(session[--session_n]);
+	while (!(list = ibv_get_device_list(NULL)) && errno == ENFILE)
+		usleep(1000000 / AGAIN);
+	ck_assert_msg(list && *list, "%s", strerror(errno));
+	for (unsigned i = 0; i < AGAIN; i++) { /* the daemon may not have seen the end of the one before */
+		ck_assert(!ibv_open_device(*list));
+		ck_assert_msg(errno == ENFILE, "%s", strerror(errno));
+		usleep(1000000 / AGAIN / AGAIN);
+	}
+	ck_assert_int_eq(prlimit(daemon_process(), RLIMIT_NOFILE, &before, NULL), 0);
+	ck_assert(reported(session[0], "ibv_open_device refused: Too many open files in system"));
+	ibv_free_device_list(list);
+	end();
+}
+END_TEST
+
+TEST_MAIN("no descriptor left", outside, inside, last)
