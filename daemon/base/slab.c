@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "quota.h"
+#include "rights.h"
 
 #define FIRST_LEN  ((size_t)64 << 10) /* of the first slab for pieces of some length, or one piece */
 #define LEN_MAX    ((size_t)64 << 20) /* of those that follow, or one piece */
@@ -212,9 +213,13 @@ static bool slab_stays(const struct slab *s)
 	       !held_is_torn(s->shm.held, s->shm.mem, s->shm.len);
 }
 
+/*
+ * To give pages back waits for who writes into the file, maybe from memory that does not answer: those of whom we do not wait for stay
+ * until the slab ends, all of which is on his bill.
+ */
 static void piece_give(struct slab *s, uint8_t *mem)
 {
-	bool warm = s->of->warm + s->unit <= WARM_KEPT;
+	bool warm = s->of->warm + s->unit <= WARM_KEPT || !rights_trusted(s->uid);
 	uint32_t i = (uint32_t)((size_t)(mem - s->shm.mem) / s->unit);
 
 	s->free[s->free_n++] = warm ? i | WARM : i;

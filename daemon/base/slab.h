@@ -6,7 +6,8 @@
  *
  * Its pieces are equally long; the next slab for that length has as many as all before it together, so the number of
  * slabs grows with the logarithm until they are long.  The client can write to all of it at any time, so all of it is
- * charged; pages are there as pieces use them, and are given back with them, but for a few that the next pieces use.
+ * charged; pages are there as pieces use them, and of programs that may make us wait are given back with them, but for a few that
+ * the next pieces use.
  * The client gets the descriptor with the first piece that it gets of a slab, and maps all of it then; it is told when
  * the slab has ended.  Control thread.
  */

@@ -281,7 +281,57 @@ static void use_cm(void *)
 		pause();
 }
 
-static void descriptor_read(void (*play)(void *))
+/* ---- queue memory that is written to from such memory ----------------------------------- */
+
+#define CQS 6u
+
+struct writer {
+	int fd; /* of queue memory */
+	void *page;
+};
+
+static void *write_for_ever(void *arg)
+{
+	struct writer *w = arg;
+
+	(void)!pwrite(w->fd, w->page, 64, 0);
+	return NULL;
+}
+
+/* CQs that are too large for their pages to be kept end while the file that they lie in is being written to. */
+static void use_queues(void *)
+{
+	int file = fuse_file(), fds[CALL_FDS];
+	struct writer w = { .fd = -1 };
+	uint32_t cq[CQS];
+	struct msg_req req;
+	struct msg_rep rep;
+	pthread_t t;
+	struct cx c;
+
+	ck_assert_int_ge(file, 0);
+	w.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	ck_assert(w.page != MAP_FAILED);
+	cx_open(&c);
+	for (unsigned i = 0; i < CQS; i++) {
+		req = (struct msg_req){ .op = MSG_CQ_CREATE, .cq.cqe = 4096 };
+		ck_assert_int_eq(call(c.fd, &req, &rep, fds), 0);
+		cq[i] = rep.cq.handle;
+		w.fd = fds[0] < 0 ? w.fd : fds[0];
+	}
+	ck_assert_int_eq(pthread_create(&t, NULL, write_for_ever, &w), 0);
+	note_wait(4, 1);
+	note_set(0, 1);
+	for (unsigned i = CQS; i--;) {
+		req = (struct msg_req){ .op = MSG_CQ_DESTROY, .id.handle = cq[i] };
+		ck_assert_int_eq(call(c.fd, &req, &rep, NULL), 0);
+	}
+	note_set(1, 1);
+	for (;;)
+		pause();
+}
+
+static void descriptor_used(void (*play)(void *))
 {
 	pid_t attacker;
 
@@ -297,11 +347,13 @@ static void descriptor_read(void (*play)(void *))
 	stage_close();
 }
 
-START_TEST(channel_read) { descriptor_read(use_channel); }
+START_TEST(channel_read) { descriptor_used(use_channel); }
 END_TEST
-START_TEST(events_read) { descriptor_read(use_events); }
+START_TEST(events_read) { descriptor_used(use_events); }
 END_TEST
-START_TEST(cm_read) { descriptor_read(use_cm); }
+START_TEST(cm_read) { descriptor_used(use_cm); }
+END_TEST
+START_TEST(queues_written) { descriptor_used(use_queues); }
 END_TEST
 
 /* ---- pages that the program itself should fill ------------------------------------------- */
@@ -476,7 +528,7 @@ END_TEST
 
 int main(void)
 {
-	const TTest *test[10] = { 0 };
+	const TTest *test[11] = { 0 };
 	unsigned n = 0;
 	int fd;
 
@@ -488,6 +540,7 @@ int main(void)
 		test[n++] = channel_read;
 		test[n++] = events_read;
 		test[n++] = cm_read;
+		test[n++] = queues_written;
 	} else {
 		printf("# no FUSE file system can be mounted here: those who use one are left out\n");
 	}
