@@ -216,7 +216,7 @@ void conn_drop(struct conn *c)
 EXPORT pid_t fork(void)
 {
 	for (int fd = 0; fd < conn_top(); fd++) {
-		struct conn *c = conn_get(fd);
+		struct conn *c = conn_at(fd) ? conn_get(fd) : NULL; /* what is the parent's stays that */
 
 		if (c) {
 			listener_leave(fd, c);

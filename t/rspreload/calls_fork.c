@@ -347,6 +347,28 @@ START_TEST(fork_twice)
 }
 END_TEST
 
+/* A child that has a child itself, as a shell does, is none that uses a connection. */
+START_TEST(fork_twice_in_vain)
+{
+	int l = listener(0), c, s;
+	pid_t pid;
+
+	pair_open(l, &c, &s);
+	pid = fork();
+	if (!pid) {
+		pid = fork();
+		must(pid >= 0);
+		_exit(pid ? waitpid(pid, NULL, 0) != pid : 0);
+	}
+	child_ended(pid);
+	say(c, "hi");
+	hear(s, "hi");
+	ck_assert(!is_tcp(c) && !is_tcp(s));
+	close(s);
+	finish(c, l);
+}
+END_TEST
+
 /* A client's, which is no listener's. */
 START_TEST(fork_of_client)
 {
@@ -566,6 +588,6 @@ END_TEST
 void calls_fork(Suite *s)
 {
 	SUITE_ADD(s, fork_for_each_client, fork_and_go_on, fork_and_close, fork_for_each_way, fork_bulk, fork_and_exec,
-		  fork_and_ask, fork_twice, fork_of_client, fork_and_reset, fork_late, standard_stream, pass_on,
+		  fork_and_ask, fork_twice, fork_twice_in_vain, fork_of_client, fork_and_reset, fork_late, standard_stream, pass_on,
 		  pass_on_listener, pass_on_bound);
 }
