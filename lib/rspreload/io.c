@@ -341,17 +341,10 @@ static void pass_on(const struct msghdr *m)
 		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
 			continue;
 		for (size_t at = CMSG_LEN(0); at + sizeof(int) <= h->cmsg_len; at += sizeof(int)) {
-			struct conn *c;
 			int fd;
 
 			memcpy(&fd, (const char *)h + at, sizeof(fd));
-			c = conn_get(fd);
-			if (!c)
-				continue;
-			if (conn_state(c) == CONN_RDMA)
-				bridge_open(c);
-			conn_share(fd, c);
-			conn_put(c);
+			conn_pass(fd);
 		}
 	}
 }

@@ -19,6 +19,7 @@ lib_rspreload_librspreload_la_SOURCES = \
 	lib/rspreload/poll.c \
 	lib/rspreload/real.c \
 	lib/rspreload/signals.c \
+	lib/rspreload/spawn.c \
 	lib/rspreload/table.c \
 	lib/rspreload/will.c
 lib_rspreload_librspreload_la_CFLAGS = $(PRELOAD_CFLAGS)

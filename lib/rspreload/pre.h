@@ -9,7 +9,7 @@
  *
  *	real.c		the C library's calls
  *	table.c		which descriptors have an rsocket; close, dup, fork;  held.c: by whom it is held
- *	heir.c		what a child has of its parent's listeners;  will.c: and connections
+ *	heir.c		what a child has of its parent's listeners;  will.c: and connections;  spawn.c: without fork()
  *	bridge.c	a connection that another process has, too;  names.c: its addresses
  *	conn.c		socket ... shutdown, names;  accept.c;  peers.c: whom a client does not ask
  *	opt.c		options, flags
@@ -25,6 +25,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,6 +68,8 @@ struct real {
 	int (*ioctl)(int, unsigned long, ...);
 	long (*syscall)(long, ...);
 	pid_t (*fork)(void);
+	pid_t (*vfork)(void);
+	int (*posix_spawn_file_actions_adddup2)(posix_spawn_file_actions_t *, int, int);
 	int (*close)(int);
 	int (*dup)(int);
 	int (*dup2)(int, int);
@@ -216,6 +219,7 @@ int conn_err_take(struct conn *);
 void listener_await(struct conn *);
 /* Another process will have it, too, and may listen: what does not yet is one of TCP. */
 void conn_share(int fd, struct conn *);
+void conn_pass(int fd); /* to another process, whatever it is */
 /* Another process will have it, too: a listener that is not awaited becomes one of TCP. */
 void listener_leave(int fd, struct conn *);
 /* From now on it is one of TCP. */

@@ -100,5 +100,6 @@ int main(int argc, char **argv)
 	calls_listen(s);
 	calls_reset(s);
 	calls_signal(s);
+	calls_spawn(s);
 	return suite_run(s);
 }

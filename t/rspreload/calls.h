@@ -25,6 +25,10 @@ void pair_open(int listen, int *client, int *server);
 void say(int fd, const char *text);
 void hear(int fd, const char *text);
 void say_there(int from, int to); /* "x", and it has come */
+/* In a child, as of inetd. */
+void executes(int fd, const char *program, const char *arg);
+/* The child has the other end, and is cat. */
+void echoes(int fd, int listen, pid_t);
 
 #define CALLS_ASK "ask" /* as the program's argument: calls_fork.c executes it */
 int calls_ask(void);
@@ -42,5 +46,6 @@ void calls_idle(Suite *);
 void calls_listen(Suite *);
 void calls_reset(Suite *);
 void calls_signal(Suite *);
+void calls_spawn(Suite *);
 
 #endif

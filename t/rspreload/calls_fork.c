@@ -267,13 +267,22 @@ START_TEST(fork_bulk)
 }
 END_TEST
 
-/* In a child, as of inetd. */
-static void executes(int fd, const char *program, const char *arg)
+void executes(int fd, const char *program, const char *arg)
 {
 	must(dup2(fd, STDIN_FILENO) == STDIN_FILENO && dup2(fd, STDOUT_FILENO) == STDOUT_FILENO);
 	closefrom(STDERR_FILENO + 1);
 	execlp(program, program, arg, (char *)NULL);
 	_exit(1);
+}
+
+void echoes(int c, int l, pid_t pid)
+{
+	say(c, "echo");
+	hear(c, "echo");
+	ok(shutdown(c, SHUT_WR));
+	hears_end(c);
+	child_ended(pid);
+	finish(c, l);
 }
 
 START_TEST(fork_and_exec)
@@ -286,12 +295,7 @@ START_TEST(fork_and_exec)
 	if (!pid)
 		executes(s, "cat", NULL);
 	close(s);
-	say(c, "echo");
-	hear(c, "echo");
-	ok(shutdown(c, SHUT_WR));
-	hears_end(c);
-	child_ended(pid);
-	finish(c, l);
+	echoes(c, l, pid);
 }
 END_TEST
 
@@ -588,6 +592,6 @@ END_TEST
 void calls_fork(Suite *s)
 {
 	SUITE_ADD(s, fork_for_each_client, fork_and_go_on, fork_and_close, fork_for_each_way, fork_bulk, fork_and_exec,
-		  fork_and_ask, fork_twice, fork_twice_in_vain, fork_of_client, fork_and_reset, fork_late, standard_stream, pass_on,
-		  pass_on_listener, pass_on_bound);
+		  fork_and_ask, fork_twice, fork_twice_in_vain, fork_of_client, fork_and_reset, fork_late,
+		  standard_stream, pass_on, pass_on_listener, pass_on_bound);
 }

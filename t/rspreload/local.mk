@@ -18,7 +18,8 @@ t_rspreload_calls_SOURCES = \
 	t/rspreload/calls_idle.c \
 	t/rspreload/calls_listen.c \
 	t/rspreload/calls_reset.c \
-	t/rspreload/calls_signal.c
+	t/rspreload/calls_signal.c \
+	t/rspreload/calls_spawn.c
 t_rspreload_calls_CPPFLAGS = -D_GNU_SOURCE -I$(srcdir) $(CHECK_CFLAGS)
 t_rspreload_calls_LDADD = $(CHECK_LIBS) -ldl -lpthread
 
