@@ -17,7 +17,7 @@ void conn_pass(int fd)
 	conn_put(c);
 }
 
-/* What a child is to have by another number it uses. */
+/* A child uses what it is given another number of. */
 EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int new)
 {
 	conn_pass(fd);

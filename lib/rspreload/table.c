@@ -382,11 +382,27 @@ static int conn_fcntl(int fd, struct conn *c, int cmd, void *arg)
 	}
 }
 
+/* It shall not be closed on exec any more: then it is for a program that is to be executed. */
+static void exec_keeps(int fd)
+{
+	struct conn *c;
+
+	will_take(fd);
+	c = conn_at(fd) && real()->fcntl(fd, F_GETFD) == FD_CLOEXEC ? conn_get(fd) : NULL;
+	if (!c)
+		return;
+	if (conn_state(c) == CONN_RDMA)
+		bridge_open(c);
+	conn_put(c);
+}
+
 static int any_fcntl(int fd, int cmd, void *arg)
 {
 	struct conn *c;
 	int ret;
 
+	if (cmd == F_SETFD && !((intptr_t)arg & FD_CLOEXEC))
+		exec_keeps(fd);
 	/* Of the number, as some programs set them all before they execute others. */
 	if (cmd == F_GETFD || cmd == F_SETFD)
 		return real()->fcntl(fd, cmd, arg);
@@ -430,6 +446,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	va_start(ap, request);
 	arg = va_arg(ap, void *);
 	va_end(ap);
+	if (request == FIONCLEX)
+		exec_keeps(fd);
 	if (c && request == FIONBIO)
 		nonblock_set(fd, c, *(int *)arg);
 	else if (c && request == FIONREAD && conn_state(c) == CONN_RDMA)

@@ -88,6 +88,8 @@ int main(int argc, char **argv)
 		return calls_ask();
 	if (argc == 3 && !strcmp(argv[1], CALLS_FLUSH))
 		return calls_flush(argv[2]);
+	if (argc == 3 && !strcmp(argv[1], CALLS_CAT))
+		return calls_cat(argv[2]);
 	s = suite_create("rspreload");
 	calls_cancel(s);
 	calls_close(s);

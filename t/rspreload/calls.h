@@ -34,6 +34,8 @@ void echoes(int fd, int listen, pid_t);
 int calls_ask(void);
 #define CALLS_FLUSH "flush" /* the same of calls_file.c, and behind it a port */
 int calls_flush(const char *port);
+#define CALLS_CAT "cat" /* of calls_spawn.c, and behind it a descriptor */
+int calls_cat(const char *number);
 
 void calls_cancel(Suite *);
 void calls_close(Suite *);

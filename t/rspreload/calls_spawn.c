@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 
 #if defined(__x86_64__) || defined(__aarch64__)
 /* As Python's subprocess and Ruby's spawn. */
@@ -42,10 +44,64 @@ START_TEST(spawned)
 }
 END_TEST
 
+static void keep_by_fcntl(int fd) { ok(fcntl(fd, F_SETFD, 0)); }
+static void keep_by_ioctl(int fd) { ok(ioctl(fd, FIONCLEX)); }
+
+int calls_cat(const char *number)
+{
+	char buf[64];
+	int fd = atoi(number);
+	ssize_t n;
+
+	while ((n = read(fd, buf, sizeof(buf))) > 0)
+		if (write(fd, buf, (size_t)n) != n)
+			return 1;
+	return n != 0;
+}
+
+static void cat(int fd)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", fd);
+	execl("/proc/self/exe", "calls", CALLS_CAT, number, NULL);
+	_exit(1);
+}
+
+static void keeps(void (*keep)(int), bool child)
+{
+	int l = listener(0), c, s;
+	pid_t pid;
+
+	pair_open(l, &c, &s);
+	ok(fcntl(c, F_SETFD, FD_CLOEXEC));
+	ok(fcntl(s, F_SETFD, FD_CLOEXEC));
+	if (!child)
+		keep(s);
+	pid = fork();
+	if (!pid) {
+		if (child)
+			keep(s);
+		cat(s);
+	}
+	close(s);
+	echoes(c, l, pid);
+}
+
+/* A program that is executed has it by the same number, as with pass_fds of Python's subprocess. */
+START_TEST(kept)
+{
+	keeps(keep_by_fcntl, true);
+	keeps(keep_by_ioctl, true);
+	keeps(keep_by_fcntl, false);
+	keeps(keep_by_ioctl, false);
+}
+END_TEST
+
 void calls_spawn(Suite *s)
 {
 #if defined(__x86_64__) || defined(__aarch64__)
 	SUITE_ADD(s, vfork_and_exec);
 #endif
-	SUITE_ADD(s, spawned);
+	SUITE_ADD(s, spawned, kept);
 }
