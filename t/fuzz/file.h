@@ -29,7 +29,7 @@ static inline const char *file_of(const uint8_t *data, size_t len)
 	return name;
 }
 
-/* What is written to standard error goes nowhere, until it is loud() again. */
+/* Standard error goes nowhere, until it is loud() again. */
 static FILE *file_stderr;
 
 static inline void quiet(void)

@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-/* What tape.c asks for elsewhere, and not of a file. */
+/* tape.c asks for these, but not of a file. */
 bool impair_text(int, const struct options *, const char *, const char *) { return false; }
 char *report_file(const struct options *, const char *) { return NULL; }
 
