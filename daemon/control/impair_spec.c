@@ -2,7 +2,9 @@
 /* impair_spec.c - the text that says how bad the wire is to be. */
 #include "impair_spec.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,22 +12,29 @@
 
 /* ---- the text ------------------------------------------------------------ */
 
-static const char *get_share(const char *text, double *to)
+/* strtod() takes more: blanks, signs, hexadecimal. */
+static bool number(const char *text, char **end, double *to)
 {
-	char *end;
-
 	errno = 0;
-	*to = strtod(text, &end);
-	if (end == text || errno)
-		return "a probability is a number: 0.01 or 1%";
-	if (!strcmp(end, "%"))
-		*to /= 100;
-	else if (*end)
-		return "a probability is a number: 0.01 or 1%";
-	return *to >= 0 && *to <= 1 ? NULL : "a probability is from 0 to 1, or from 0% to 100%";
+	*to = strtod(text, end);
+	return !errno && (isdigit((unsigned char)*text) || *text == '.') && *end != text && !strpbrk(text, "xX");
 }
 
-static const char *get_time(const char *text, uint64_t *to)
+static const char *get_share(const char *text, void *to)
+{
+	double *share = to;
+	char *end;
+
+	if (!number(text, &end, share))
+		return "a probability is a number: 0.01 or 1%";
+	if (!strcmp(end, "%"))
+		*share /= 100;
+	else if (*end)
+		return "a probability is a number: 0.01 or 1%";
+	return *share <= 1 ? NULL : "a probability is from 0 to 1, or from 0% to 100%";
+}
+
+static const char *get_time(const char *text, void *to)
 {
 	static const struct {
 		const char *unit;
@@ -37,33 +46,43 @@ static const char *get_time(const char *text, uint64_t *to)
 		{ "s", 1e9 },
 	};
 	char *end;
-	double v = strtod(text, &end);
+	double v;
+	bool good = number(text, &end, &v);
 
 	for (unsigned i = 0; i < sizeof(unit) / sizeof(*unit); i++) {
-		if (end != text && !strcmp(end, unit[i].unit) && v >= 0 && v * unit[i].ns <= 3600e9) {
-			*to = (uint64_t)(v * unit[i].ns);
+		if (good && !strcmp(end, unit[i].unit) && v * unit[i].ns <= 3600e9) {
+			*(uint64_t *)to = (uint64_t)(v * unit[i].ns);
 			return NULL;
 		}
 	}
-	return "a time has a unit: 20us, 2ms, 1s";
+	return "a time has a unit, and is an hour at most: 20us, 2ms, 1s";
 }
 
-static const char *get_word(struct impair_spec *c, const char *key, const char *value)
+static const char *get_seed(const char *text, void *to) { return seed_read(text, to) ? NULL : SEED_WORDS; }
+
+static const struct {
+	const char *key;
+	const char *(*get)(const char *, void *);
+	size_t at;
+} keys[] = {
+#define AT(field) offsetof(struct impair_spec, field)
+	{ "loss", get_share, AT(loss) },       { "dup", get_share, AT(dup) },
+	{ "reorder", get_share, AT(reorder) }, { "corrupt", get_share, AT(corrupt) },
+	{ "delay", get_time, AT(delay_ns) },   { "jitter", get_time, AT(jitter_ns) },
+	{ "seed", get_seed, AT(seed) },
+};
+
+/* seen: a bit for each key that was there. */
+static const char *get_word(struct impair_spec *c, unsigned *seen, const char *key, const char *value)
 {
-	if (!strcmp(key, "loss"))
-		return get_share(value, &c->loss);
-	if (!strcmp(key, "dup"))
-		return get_share(value, &c->dup);
-	if (!strcmp(key, "reorder"))
-		return get_share(value, &c->reorder);
-	if (!strcmp(key, "corrupt"))
-		return get_share(value, &c->corrupt);
-	if (!strcmp(key, "delay"))
-		return get_time(value, &c->delay_ns);
-	if (!strcmp(key, "jitter"))
-		return get_time(value, &c->jitter_ns);
-	if (!strcmp(key, "seed"))
-		return seed_read(value, &c->seed) ? NULL : SEED_WORDS;
+	for (unsigned i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+		if (strcmp(key, keys[i].key) != 0)
+			continue;
+		if (*seen & 1u << i)
+			return "a fault stands there twice";
+		*seen |= 1u << i;
+		return keys[i].get(value, (char *)c + keys[i].at);
+	}
 	return "a fault is one of: loss dup reorder corrupt delay jitter seed";
 }
 
@@ -71,6 +90,7 @@ const char *impair_spec_parse(const char *spec, struct impair_spec *to)
 {
 	struct impair_spec c = { .seed = 1 };
 	const char *wrong = NULL;
+	unsigned seen = 0;
 	char *copy = strdup(spec), *rest = copy, *word, *value;
 
 	if (!copy)
@@ -82,7 +102,7 @@ const char *impair_spec_parse(const char *spec, struct impair_spec *to)
 			break;
 		}
 		*value++ = '\0';
-		wrong = get_word(&c, word, value);
+		wrong = get_word(&c, &seen, word, value);
 	}
 	free(copy);
 	if (!wrong)

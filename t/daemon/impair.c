@@ -28,9 +28,28 @@ END_TEST
 START_TEST(nonsense)
 {
 	static const char *const bad[] = {
-		"",        "loss",   "loss=",    "loss=x",    "loss=1%%",   "loss=101%",
-		"loss=-1", "loss=2", "lost=1%",  "delay=5",   "delay=-1ms", "delay=ms",
-		"seed=",   "seed=x", "loss=1%,", "jitter=1h", "loss=nan",
+		"",
+		"loss",
+		"loss=",
+		"loss=x",
+		"loss=1%%",
+		"loss=101%",
+		"loss=-1",
+		"loss=2",
+		"lost=1%",
+		"delay=5",
+		"delay=-1ms",
+		"delay=ms",
+		"seed=",
+		"seed=x",
+		"loss=1%,",
+		"jitter=1h",
+		"loss=nan",
+		"loss=0x0p1",
+		"delay=0x10ms",
+		"delay= 5ms",
+		"jitter=+5ms",
+		"loss=1%,dup=1%,loss=0",
 	};
 	struct impair_spec c;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
