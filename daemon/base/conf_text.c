@@ -9,6 +9,7 @@
 
 char *conf_text_read(const char *path)
 {
+	static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, as editors of Windows put it first */
 	FILE *f = fopen(path, "re");
 	char *text = f ? malloc(CONF_TEXT_MOST + 2) : NULL;
 	size_t n;
@@ -29,6 +30,8 @@ char *conf_text_read(const char *path)
 		errno = err;
 		return NULL;
 	}
+	if (n >= sizeof(mark) - 1 && !memcmp(text, mark, sizeof(mark) - 1))
+		memset(text, ' ', sizeof(mark) - 1);
 	if (!n)
 		text[n++] = '\n';
 	text[n] = '\0';
