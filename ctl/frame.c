@@ -146,7 +146,7 @@ enum frame_kind frame_get(struct frame *f, int link, const uint8_t *p, size_t le
 {
 	size_t at = ip_at(link, p, len);
 
-	if (at + 1 > len)
+	if (at + 1 > len || !frame_link_known(link))
 		return FRAME_OTHER;
 	switch (p[at] >> 4) {
 	case 4: return ipv4_get(f, p + at, len - at);

@@ -87,6 +87,8 @@ static void take(struct ladder *l, const struct source *s, const struct pcapng_i
 
 	if (no < o->first || no > o->last)
 		return;
+	if (!frame_link_known(t.link))
+		l->odd_link = t.link;
 	t.where = (uint64_t)frame_index(t.link, t.data, t.len) << 32 | it->iface;
 	t.dir = dir == CAPTURE_LEAVES ? TAKEN_OUT : dir == CAPTURE_ARRIVES ? TAKEN_IN : TAKEN_ANYWHERE;
 	t.comment = comment_of(it, comment, sizeof(comment));
@@ -233,6 +235,11 @@ static int draw(struct ladder *l, const struct captures *c, const struct options
 			"rdmactl: %s: %llu packets are not whole, and left out: capture all of their headers, and of "
 			"messages of the connection manager all (a snaplen of 320)\n",
 			l->name, (unsigned long long)l->cut);
+	if (!l->n && l->odd_link) {
+		fprintf(stderr, "rdmactl: %s: link type %d is not supported; capture on an Ethernet interface\n",
+			l->name, l->odd_link);
+		return 2;
+	}
 	if (!l->n) {
 		fprintf(stderr, "rdmactl: %s: %s\n", l->name,
 			l->check.packets      ? "no packet of these queue pairs in it"
