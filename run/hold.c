@@ -132,6 +132,8 @@ static enum ask ask(const char *addr, bool hold, struct asked *a)
 	err = talk(a->fd, &req, &rep);
 	if (!err && rep.err == ENFILE)
 		return refused(a, "it has no descriptor left: " MSG_NO_FD_HINT);
+	if (!err && rep.err == ENOMEM)
+		return refused(a, "it has no memory left");
 	if (!err && rep.err == EMFILE)
 		return refused(a, "you have all the connections to it that you may (rdmactl users)");
 	if (!err && (rep.err || rep.hello.abi != RDMAD_ABI))

@@ -202,14 +202,14 @@ static void rested(struct ev_loop *loop, ev_timer *, int)
 }
 
 /*
- * To who is served if there is a descriptor for it.  It may not have asked yet, or not listen, and for as long as it does not this is
- * the kernel's memory, which nobody is charged with.
+ * To who is served if there is a descriptor for it, and memory.  It may not have asked yet, or not listen, and for as long as it does
+ * not this is the kernel's memory, which nobody is charged with.
  */
-static void no_descriptor_say(struct ev_loop *loop, int fd)
+static void no_room_say(struct ev_loop *loop, int fd, int err)
 {
 	static ev_tstamp since;
 	static unsigned told;
-	const struct msg_rep rep = { .op = MSG_NONE, .err = ENFILE };
+	const struct msg_rep rep = { .op = MSG_NONE, .err = err };
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
@@ -236,7 +236,7 @@ static void client_turn_away(struct ev_loop *loop)
 		close(ctl.spare_fd);
 	fd = accept4(ctl.fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0) {
-		no_descriptor_say(loop, fd);
+		no_room_say(loop, fd, ENFILE);
 		turn_away(loop, fd);
 	}
 	ctl.spare_fd = spare_make(ctl.fd);
@@ -249,7 +249,7 @@ static void client_accept(struct ev_loop *loop, ev_io *w, int)
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	struct session *s;
-	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int err, fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE)
@@ -262,9 +262,11 @@ static void client_accept(struct ev_loop *loop, ev_io *w, int)
 		turn_away(loop, fd);
 		return;
 	}
-	s = session_new(loop, fd, &cred);
+	s = session_new(loop, fd, &cred, &err);
 	if (!s) {
-		log_warn("no room for a new client of user %u", (unsigned)cred.uid);
+		log_warn("no room for a new client of user %u: %s", (unsigned)cred.uid, strerror(err));
+		if (err == ENOMEM)
+			no_room_say(loop, fd, err);
 		turn_away(loop, fd);
 	} else if (!s->refused) {
 		fds_allow(fd, 1);

@@ -106,7 +106,7 @@ static void fds_drop(struct msghdr *mh, uid_t uid)
 
 /* ---- sessions -------------------------------------------------------------------- */
 
-struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *who)
+struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *who, int *err)
 {
 	/* Its socket, and that of a dump: whoever has all that he may can still ask why. */
 	struct cost cost = { { [QUOTA_SESSIONS] = 1, [QUOTA_FDS] = 3, [QUOTA_HEAP] = SESSION_LEN + CLIENT_UNREAD } };
@@ -115,6 +115,7 @@ struct session *session_new(struct ev_loop *loop, int fd, const struct ucred *wh
 	if (s)
 		s->refused = bill_open(&s->bill, who->uid, &cost);
 	if (!s || (s->refused && (sessions_refused >= SESSIONS_REFUSED || !foreign_room(who->uid)))) {
+		*err = s ? EMFILE : ENOMEM;
 		free(s);
 		return NULL;
 	}

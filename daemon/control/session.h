@@ -59,8 +59,8 @@ struct stuck {
 	char verb[48], text[144]; /* as in struct msg_req */
 };
 
-/* Takes over fd.  NULL: there is no room, nor for one that is only told so; fd is still the caller's. */
-struct session *session_new(struct ev_loop *, int fd, const struct ucred *);
+/* Takes over fd.  NULL: there is no room, nor for one that is only told so: *err is ENOMEM or EMFILE, and fd is still the caller's. */
+struct session *session_new(struct ev_loop *, int fd, const struct ucred *, int *err);
 void session_end(struct ev_loop *, struct session *);
 /*
  * Reads on, if it does not for want of room for its user's descriptors (../base/foreign.h), and there is room now; or ends, after

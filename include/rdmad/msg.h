@@ -7,8 +7,8 @@
  * struct msg_rep.  File descriptors come with SCM_RIGHTS.  Those without may go by shared memory (mail.h).  A request that is too
  * short, too long or of an unknown op is answered with EINVAL and leaves the connection up.
  *
- * A daemon without a descriptor for the client cannot wait for its request: it hangs up, and says so before, in a reply to nothing
- * (MSG_NONE) of ENFILE.
+ * A daemon without a descriptor or memory for the client cannot wait for its request: it hangs up, and says so before, in a reply to
+ * nothing (MSG_NONE) of ENFILE or ENOMEM.
  *
  * Where the daemon is: $RDMAD_SOCKET if set (a path, or @name for an abstract
  * socket); else RDMAD_SYSTEM_SOCKET; else the abstract socket @rdmad.<uid>, where a

@@ -202,11 +202,11 @@ struct world {
 
 static void connect_to(struct world *w)
 {
-	int sv[2];
+	int sv[2], err;
 
 	must(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv));
 	/* pid 1: there is such a process, and it stays. */
-	w->s = session_new(w->loop, sv[0], &(struct ucred){ .pid = 1 });
+	w->s = session_new(w->loop, sv[0], &(struct ucred){ .pid = 1 }, &err);
 	must(w->s);
 	w->fd = sv[1];
 }

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * scarce.c - a program whose n-th call for memory, for a descriptor or a thread fails (inject.c), or whose daemon's does, n = 1, 2, 3 ...,
+ * in each step of what it does: it is told so, the same works then, nothing is left behind.
+ */
+#include "inject.h"
+#include "scarce.h"
+
+#include "t/daemon/client.h"
+#include "t/suite.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CALLS 400u /* that a step may make */
+
+static struct inject *page;    /* of whom it is */
+static const struct step *now; /* for messages */
+static bool loose;             /* queues come from slabs, some of which stay or go a moment later */
+
+struct use {
+	long fds;
+	int64_t live;
+	struct counts daemon;
+};
+
+static struct use use(void)
+{
+	struct use u = { .live = page->live, .daemon = daemon_counts() };
+	DIR *d = opendir("/proc/self/fd");
+
+	ck_assert_ptr_nonnull(d);
+	while (readdir(d))
+		u.fds++;
+	closedir(d);
+	return u;
+}
+
+static bool is_more(const struct use *u, const struct use *than)
+{
+	const struct counts *a = &u->daemon, *b = &than->daemon;
+
+	if (a->contexts > b->contexts || a->pds > b->pds || a->mrs > b->mrs || a->cqs > b->cqs || a->srqs > b->srqs ||
+	    a->qps > b->qps || a->channels > b->channels || a->sessions > b->sessions || u->fds > than->fds)
+		return true;
+	return !loose && (u->live > than->live || a->fds > b->fds || a->maps > b->maps);
+}
+
+/* Some of it ends a moment later. */
+static void use_wait(const struct use *before, uint32_t n)
+{
+	struct use u = use();
+
+	for (int i = 0; is_more(&u, before) && i < PATIENCE_MS / 20; i++) {
+		usleep(10000);
+		u = use();
+	}
+	ck_assert_msg(!is_more(&u, before),
+		      "%s, call %u (%s): left %ld descriptors, %ld blocks, the daemon %ld and %ld maps", now->name, n,
+		      page->what, u.fds - before->fds, (long)(u.live - before->live), u.daemon.fds - before->daemon.fds,
+		      u.daemon.maps - before->daemon.maps);
+}
+
+/* The errors of those who lack something. */
+static bool is_scarce(int err)
+{
+	return err == ENOMEM || err == EMFILE || err == ENFILE || err == EAGAIN || err == ENOSPC;
+}
+
+/* Did the n-th call come?  *err: the outcome. */
+static bool with_failure(int (*fn)(void), uint32_t n, int *err)
+{
+	page->count = 0;
+	__atomic_store_n(&page->n, n, __ATOMIC_RELEASE);
+	*err = fn();
+	__atomic_store_n(&page->n, 0, __ATOMIC_RELEASE);
+	ck_assert_msg(!*err || (page->count >= n && is_scarce(*err)), "%s, call %u of %u (%s): %s", now->name, n,
+		      page->count, page->what, strerror(*err));
+	return page->count >= n;
+}
+
+static void must(int (*fn)(void), uint32_t n)
+{
+	int err = fn();
+
+	ck_assert_msg(!err, "%s, after call %u (%s) had failed: %s", now->name, n, page->what, strerror(err));
+}
+
+static void step_try(void)
+{
+	struct use before;
+	uint32_t n;
+	int err;
+
+	for (n = 0; n < 3; n++) {
+		must(now->up, 0);
+		must(now->down, 0);
+	}
+	before = use();
+	for (n = 1; with_failure(now->up, n, &err); n++) {
+		ck_assert_uint_lt(n, CALLS);
+		if (err)
+			must(now->up, n);
+		must(now->down, n);
+		use_wait(&before, n);
+	}
+	for (n = 1; with_failure(now->down, n, &err); n++) {
+		ck_assert_uint_lt(n, CALLS);
+		if (err)
+			must(now->down, n);
+		use_wait(&before, n);
+		must(now->up, n);
+	}
+	use_wait(&before, n);
+}
+
+static void try_all(const struct step *steps)
+{
+	unsigned n = 0;
+
+	for (now = steps; now->name; now++, n++) {
+		step_try();
+		must(now->up, 0);
+		if (now->more)
+			now->more();
+	}
+	while (n--) {
+		now = &steps[n];
+		must(now->down, 0);
+	}
+}
+
+/* ---- whose calls ---------------------------------------------------------------------------- */
+
+/* librdmacm keeps the devices open. */
+static void end(const struct step *steps)
+{
+	if (steps == steps_verbs)
+		daemon_clean();
+	daemon_stop();
+}
+
+static void of_program(const struct step *steps, bool is_loose)
+{
+	struct inject *(*mine)(void);
+
+	own_network();
+	daemon_start();
+	setenv("RDMAD_SOCKET", daemon_socket(), 1);
+	*(void **)&mine = dlsym(RTLD_DEFAULT, "inject_page");
+	ck_assert_msg(mine != NULL, "inject.so is not loaded");
+	page = mine();
+	loose = is_loose;
+	try_all(steps);
+	end(steps);
+}
+
+/* The daemon has it, too, and a page that it shares with us. */
+static void of_daemon(const struct step *steps)
+{
+	int fd = memfd_create("page", MFD_CLOEXEC);
+	char path[64];
+
+	own_network();
+	ck_assert(fd >= 0 && !ftruncate(fd, sizeof(*page)));
+	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(page, MAP_FAILED);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
+	setenv(INJECT_PAGE, path, 1);
+	setenv("LD_PRELOAD", getenv("SCARCE_PRELOAD"), 1);
+	daemon_start();
+	unsetenv("LD_PRELOAD");
+	setenv("RDMAD_SOCKET", daemon_socket(), 1);
+	try_all(steps);
+	end(steps);
+}
+
+START_TEST(program_verbs) { of_program(steps_verbs, false); }
+END_TEST
+START_TEST(program_cm) { of_program(steps_cm, false); }
+END_TEST
+START_TEST(program_streams) { of_program(steps_streams, true); }
+END_TEST
+START_TEST(daemon_verbs) { of_daemon(steps_verbs); }
+END_TEST
+START_TEST(daemon_cm) { of_daemon(steps_cm); }
+END_TEST
+
+TEST_MAIN("scarce", program_verbs, program_cm, program_streams, daemon_verbs, daemon_cm)
