@@ -24,6 +24,8 @@ static bool svc_runs;
 static int svc_kick = -1;
 static uint64_t svc_round; /* it has looked at the list anew */
 
+enum { AGAIN_MS = 100 };
+
 struct round {
 	struct pollfd *p;
 	struct rsock **rs; /* held; p[i + 1] is its */
@@ -76,7 +78,16 @@ static int64_t due_of(const struct rsock *rs)
 	return rs->svc.early_at && rs->svc.early_at < due ? rs->svc.early_at : due;
 }
 
-static bool round_begin(struct round *r)
+static void round_end(struct round *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		rs_put(r->rs[i]);
+	free(r->p);
+	free(r->rs);
+}
+
+/* For want of memory one without sockets, and a short one. */
+static void round_begin(struct round *r)
 {
 	size_t n = 0;
 
@@ -85,8 +96,11 @@ static bool round_begin(struct round *r)
 	*r = (struct round){ .due = INT64_MAX };
 	r->p = calloc(n + 1, sizeof(*r->p));
 	r->rs = calloc(n + 1, sizeof(struct rsock *));
-	if (!r->p || !r->rs)
-		return false;
+	if (!r->p || !r->rs) {
+		round_end(r);
+		*r = (struct round){ .due = rs_now_ms() + AGAIN_MS };
+		return;
+	}
 	r->p[0] = (struct pollfd){ .fd = svc_kick, .events = POLLIN };
 	for (struct rsock *rs = svc_list; rs; rs = rs->svc.next) {
 		rs_hold(rs);
@@ -94,15 +108,6 @@ static bool round_begin(struct round *r)
 		r->p[r->n] = (struct pollfd){ .fd = watched(rs) ? rs->fd : -1, .events = POLLIN };
 		r->due = due_of(rs) < r->due ? due_of(rs) : r->due;
 	}
-	return true;
-}
-
-static void round_end(struct round *r)
-{
-	for (size_t i = 0; i < r->n; i++)
-		rs_put(r->rs[i]);
-	free(r->p);
-	free(r->rs);
 }
 
 static void round_sleep(struct round *r)
@@ -113,9 +118,9 @@ static void round_sleep(struct round *r)
 
 	if (left < 0)
 		t = (struct timespec){ 0 };
-	if (ppoll(r->p, r->n + 1, r->due == INT64_MAX ? NULL : &t, NULL) < 0)
+	if (ppoll(r->p, r->p ? r->n + 1 : 0, r->due == INT64_MAX ? NULL : &t, NULL) < 0)
 		return;
-	if (r->p[0].revents)
+	if (r->p && r->p[0].revents)
 		eventfd_read(svc_kick, &n);
 }
 
@@ -159,7 +164,8 @@ static void *svc_run(void *arg)
 
 	pthread_mutex_lock(&work_lock);
 	pthread_mutex_lock(&svc_lock);
-	while (list_left() && round_begin(&r)) {
+	while (list_left()) {
+		round_begin(&r);
 		svc_round++;
 		pthread_cond_broadcast(&svc_cond);
 		pthread_mutex_unlock(&svc_lock);

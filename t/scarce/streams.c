@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* streams.c - ids of librdmacm, and a stream of rsockets. */
+/* streams.c - ids of librdmacm, a stream and a datagram of rsockets. */
 #include "scarce.h"
 
 #include "t/suite.h"
@@ -13,7 +13,7 @@
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id, *listener;
-static int listen_fd, client = -1, server = -1;
+static int listen_fd, client = -1, server = -1, from = -1, to = -1;
 
 static struct sockaddr *lo(in_port_t port)
 {
@@ -189,8 +189,46 @@ static int stream_up(void)
 	return err;
 }
 
+/* ---- datagrams ----------------------------------------------------------------------------- */
+
+/* Datagrams may be lost: for want of memory, too. */
+static int one_received(void)
+{
+	const struct sockaddr *sa = lo(port_of(to));
+	int err = 0;
+	char c;
+
+	for (unsigned i = 0; i < PATIENCE_MS / 200; i++) {
+		if (rsendto(from, "x", 1, 0, sa, sizeof(struct sockaddr_in)) != 1)
+			err = errno;
+		else if (came(to, POLLIN))
+			return rrecv(to, &c, 1, 0) == 1 ? 0 : errno;
+	}
+	return err ? err : ETIMEDOUT;
+}
+
+static int datagram_down(void) { return DONE(rclose(from) | rclose(to)); }
+
+static int datagram_up(void)
+{
+	int err = socket_new(SOCK_DGRAM, &to);
+
+	if (err)
+		return err;
+	err = socket_new(SOCK_DGRAM, &from);
+	if (err) {
+		rclose(to);
+		return err;
+	}
+	err = one_received();
+	if (err)
+		datagram_down();
+	return err;
+}
+
 const struct step steps_streams[] = {
 	{ "rlisten", listen_up, listen_down, NULL },
 	{ "rconnect", stream_up, stream_down, NULL },
+	{ "a datagram", datagram_up, datagram_down, NULL },
 	{ 0 },
 };
