@@ -8,9 +8,15 @@
 
 static int accept_tcp(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
+	const socklen_t room = addr && len ? *len : 0;
 	int new = heir_is(fd) ? heir_accept(fd, addr, len, flags) : real()->accept4(fd, addr, len, flags);
+	struct names n;
 
 	conn_forget(new);
+	if (new >= 0 && names_of(new, &n) && addr && len) {
+		*len = room;
+		name_give(n.domain, &n.peer, addr, len);
+	}
 	return new;
 }
 

@@ -17,6 +17,8 @@
 
 #include <rdmad/apart.h>
 #include <rdmad/high.h>
+#include <rdmad/loopback.h>
+#include <rdmad/own.h>
 
 enum { PART = 65536, TRIES = 16, OTHERS_MS = 10, EXIT_MS = 10000, LOOK_NS = 100000 };
 
@@ -188,15 +190,49 @@ static void limit_set(int fd, int name, int ms)
 	real()->setsockopt(fd, SOL_SOCKET, name, &t, sizeof(t));
 }
 
-/* A listener that has no room lets it wait. */
+static bool names_get(const struct conn *c, struct names *n)
+{
+	socklen_t self = sizeof(n->self), peer = sizeof(n->peer);
+
+	*n = (struct names){ .domain = c->domain };
+	if (rgetsockname(conn_rfd(c), (struct sockaddr *)&n->self, &self) ||
+	    rgetpeername(conn_rfd(c), (struct sockaddr *)&n->peer, &peer))
+		return false;
+	name_local6(c, &n->self);
+	name_local6(c, &n->peer);
+	return true;
+}
+
+/* The listener's own address, or localhost, and a port that nobody else has there. */
+static bool inner_bind(const struct bridge *b, int fd)
+{
+	struct sockaddr_storage a = b->to;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&a;
+	struct sockaddr_in *in = (struct sockaddr_in *)&a;
+
+	if (a.ss_family == AF_INET && in->sin_addr.s_addr == htonl(INADDR_ANY))
+		in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	else if (a.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr))
+		in6->sin6_addr = in6addr_loopback;
+	in->sin_port = 0; /* at the same place in both */
+	return !real()->bind(fd, (struct sockaddr *)&a, b->to_len);
+}
+
+/*
+ * A listener that has no room lets it wait.  Its program hears whose connection it is: under an address of this host it might be
+ * served what others are not.
+ */
 static bool meet(struct bridge *b)
 {
 	int fd = tcp_socket(b->c->domain);
+	struct names n;
 
 	if (fd < 0)
 		return false;
 	limit_set(fd, SO_SNDTIMEO, EXIT_MS);
-	if (real()->connect(fd, (struct sockaddr *)&b->to, b->to_len)) {
+	if (names_get(b->c, &n) && inner_bind(b, fd))
+		b->known = names_expect(&b->to, fd, &n);
+	if (!b->known || real()->connect(fd, (struct sockaddr *)&b->to, b->to_len)) {
 		real()->close(fd);
 		return false;
 	}
@@ -285,23 +321,11 @@ static void end_set_up(int end, int inner, const struct conn *c)
 		real()->fcntl(end, F_SETFL, O_RDWR | O_NONBLOCK);
 }
 
-static struct known *name(const struct conn *c, int end)
-{
-	struct names n = { .domain = c->domain };
-	socklen_t self = sizeof(n.self), peer = sizeof(n.peer);
-
-	if (rgetsockname(conn_rfd(c), (struct sockaddr *)&n.self, &self) ||
-	    rgetpeername(conn_rfd(c), (struct sockaddr *)&n.peer, &peer))
-		return NULL;
-	name_local6(c, &n.self);
-	name_local6(c, &n.peer);
-	return names_add(end, &n);
-}
-
 /* Locked by c->lock, which the thread waits for. */
 static int build(struct conn *c)
 {
 	struct bridge *b = bridge_new(c);
+	struct names n;
 	int pair[2], err;
 
 	if (!b)
@@ -322,7 +346,8 @@ static int build(struct conn *c)
 		real()->close(pair[0]);
 		return err;
 	}
-	b->known = name(c, pair[0]);
+	if (names_get(c, &n))
+		b->known = names_add(pair[0], &n);
 	end_set_up(pair[0], pair[1], c);
 	conn_bridged(c, heir_keep(pair[0]));
 	return 0;
@@ -360,6 +385,7 @@ void bridge_to(int fd, int rfd, int domain)
 		return;
 	b->to_len = sizeof(b->to);
 	real()->getsockname(fd, (struct sockaddr *)&b->to, &b->to_len);
+	c->local6 = addr_is_local6((struct sockaddr *)&b->to) || rdmad_rs_local6(rfd) > 0;
 	bridge_add(b);
 	if (!apart_run(bridge_run, b))
 		return;

@@ -14,6 +14,7 @@
 struct known {
 	struct known *next;
 	in_port_t end, inner;
+	struct in6_addr host; /* of inner; ::, any: nobody else can connect to that end */
 	struct names n;
 };
 
@@ -64,6 +65,7 @@ static bool ports(int fd, struct known *k)
 		return false;
 	k->end = port_of(&a[0]);
 	k->inner = port_of(&a[1]);
+	k->host = peer_host((const struct sockaddr *)&a[1]);
 	return true;
 }
 
@@ -85,7 +87,23 @@ struct known *names_add(int end, const struct names *n)
 {
 	struct known k = { .n = *n };
 
-	return ports(end, &k) ? add(&k) : NULL;
+	if (!ports(end, &k))
+		return NULL;
+	k.host = in6addr_any;
+	return add(&k);
+}
+
+struct known *names_expect(const struct sockaddr_storage *listener, int inner, const struct names *n)
+{
+	struct known k = { .end = port_of(listener), .n = *n };
+	struct sockaddr_storage a;
+	socklen_t len = sizeof(a);
+
+	if (real()->getsockname(inner, (struct sockaddr *)&a, &len))
+		return NULL;
+	k.inner = port_of(&a);
+	k.host = peer_host((const struct sockaddr *)&a);
+	return add(&k);
 }
 
 void names_forget(struct known *k)
@@ -102,6 +120,12 @@ void names_forget(struct known *k)
 	free(k);
 }
 
+static bool is(const struct known *k, const struct known *want)
+{
+	return k->end == want->end && k->inner == want->inner &&
+	       (IN6_IS_ADDR_UNSPECIFIED(&k->host) || IN6_ARE_ADDR_EQUAL(&k->host, &want->host));
+}
+
 bool names_of(int fd, struct names *n)
 {
 	struct known want, *k;
@@ -109,7 +133,7 @@ bool names_of(int fd, struct names *n)
 	if (!__atomic_load_n(&all, __ATOMIC_RELAXED) || !ports(fd, &want))
 		return false;
 	pthread_mutex_lock(&lock);
-	for (k = all; k && (k->end != want.end || k->inner != want.inner); k = k->next)
+	for (k = all; k && !is(k, &want); k = k->next)
 		;
 	if (k)
 		*n = k->n;

@@ -250,9 +250,11 @@ struct names {
 };
 struct known;
 struct known *names_add(int end, const struct names *); /* NULL: it will be the kernel's */
-void names_forget(struct known *);                      /* or NULL */
-void names_export(int end, const struct names *);       /* in the environment */
-bool names_of(int fd, struct names *);                  /* false: it is none */
+/* Of the end that a listener will accept, whose other end is bound and not connected yet. */
+struct known *names_expect(const struct sockaddr_storage *listener, int inner, const struct names *);
+void names_forget(struct known *);                /* or NULL */
+void names_export(int end, const struct names *); /* in the environment */
+bool names_of(int fd, struct names *);            /* false: it is none */
 void names_child(void);
 /* Of a conn that is at ::1 it is that. */
 void name_local6(const struct conn *, struct sockaddr_storage *);

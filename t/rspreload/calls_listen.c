@@ -447,6 +447,44 @@ START_TEST(local6)
 }
 END_TEST
 
+static bool same_name(const struct sockaddr_in *a, const struct sockaddr_in *b)
+{
+	return a->sin_family == b->sin_family && a->sin_port == b->sin_port && a->sin_addr.s_addr == b->sin_addr.s_addr;
+}
+
+/* A client that was connected when the listener became one of TCP keeps its address: servers ask whom they serve. */
+START_TEST(names_of_connected)
+{
+	int l = listener(0), c[2], s[2], was = dup(STDIN_FILENO);
+	struct sockaddr_in name = { 0 }, from = { 0 };
+	socklen_t len = sizeof(name);
+
+	pair_open(l, &c[0], &s[0]);
+	connector(&c[1]);
+	ck_assert_int_ge(c[1], 0);
+	ok(getsockname(c[1], (struct sockaddr *)&name, &len));
+	ck_assert_int_eq(dup2(s[0], STDIN_FILENO), STDIN_FILENO);
+	s[1] = accept(l, (struct sockaddr *)&from, &len);
+	ck_assert_int_ge(s[1], 0);
+	ck_assert_msg(same_name(&from, &name), "accept() says port %u, and it is %u", ntohs(from.sin_port),
+		      ntohs(name.sin_port));
+	ck_assert_uint_eq(len, sizeof(from));
+	ok(getpeername(s[1], (struct sockaddr *)&from, &len));
+	ck_assert(same_name(&from, &name));
+	ok(getsockname(s[1], (struct sockaddr *)&from, &len));
+	ck_assert(same_name(&from, &addr));
+	say(c[1], "x");
+	hear(s[1], "x");
+	ck_assert_int_eq(dup2(was, STDIN_FILENO), STDIN_FILENO);
+	for (unsigned i = 0; i < 2; i++) {
+		ok(close(c[i]));
+		ok(close(s[i]));
+	}
+	ok(close(was));
+	ok(close(l));
+}
+END_TEST
+
 /* Without a descriptor for it a client waits for the next call. */
 START_TEST(accept_no_room)
 {
@@ -511,5 +549,5 @@ END_TEST
 void calls_listen(Suite *s)
 {
 	SUITE_ADD(s, listener_of_parent, listener_of_children, port_of_rdma, accept_few, numbers, numbers_taken,
-		  listener_shut, listener_unwaited, accept_limit, local6, accept_no_room, inherits);
+		  listener_shut, listener_unwaited, accept_limit, local6, names_of_connected, accept_no_room, inherits);
 }
