@@ -3,7 +3,8 @@
  * hold.c - finds the daemon, or starts a private one, and holds it.
  *
  * These addresses are asked, in this order: the one given ($RDMAD_SOCKET, --socket), which is then the only one;
- * the system's socket; the user's abstract socket, where a private daemon may run already.
+ * the system's socket; the user's abstract socket, where a private daemon may run already.  If that is another user's,
+ * a daemon at a name of its own is started.
  *
  *     rdmad-run --fork--> starter --fork--> rdmad --private      (process group and descriptors of its own)
  *         |  <-- pipe: messages until it answers ------'
@@ -418,6 +419,21 @@ static void own_socket(char addr[ADDR_LEN])
 	}
 }
 
+/* Whoever is in this network namespace can take the name of another user's daemon. */
+static bool is_anothers(const char *addr)
+{
+	struct ucred who;
+	int fd = sock_connect(addr, ANSWER_PATIENCE_S, &who);
+
+	if (fd >= 0)
+		close(fd);
+	if (fd != -EPERM)
+		return false;
+	say("note: a process of user %u has the name of your daemon (%s); one of its own instead", (unsigned)who.uid,
+	    addr);
+	return true;
+}
+
 const char *hold_address(const char *name)
 {
 	char *full = strchr("/@", *name) ? NULL : path_absolute(name); /* "" stays, too */
@@ -451,6 +467,8 @@ int hold_get(const struct options *opt, const struct install *in, char addr[ADDR
 		if (r == ASK_REFUSED)
 			say("note: not the system's daemon at %s (%s); a private one instead", addr, a.why);
 		snprintf(addr, ADDR_LEN, RDMAD_PRIVATE_SOCKET, (unsigned)geteuid());
+		if (is_anothers(addr))
+			own_socket(addr);
 	}
 	a.fd = hold_private(opt, in, addr, &a);
 	return a.fd < 0 ? -1 : keep(a.fd);
