@@ -61,6 +61,8 @@ int rdmad_rs_sleep(int fd, short events, int64_t came, struct rdmad_rs_sleep *);
 void rdmad_rs_awake(int fd, struct rdmad_rs_sleep *);
 /* Of librdmacm, for librspreload: how many bytes of a stream are there to be read.  -1: errno. */
 int rdmad_rs_unread(int fd);
+/* Likewise: how many were sent that may not have arrived yet. */
+int rdmad_rs_unacked(int fd);
 /* Likewise: of a stream, as rsend() of so many bytes of a file, from there on, or of those that it has.  Its own offset stays. */
 ssize_t rdmad_rs_sendfile(int fd, int file, off_t at, size_t len, int flags);
 /*

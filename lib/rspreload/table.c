@@ -7,6 +7,7 @@
 #include "pre.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -429,9 +430,9 @@ EXPORT int fcntl(int fd, int cmd, ...)
 
 EXPORT int fcntl64(int fd, int cmd, ...) __attribute__((alias("fcntl")));
 
-static int unread(const struct conn *c)
+static int queued(const struct conn *c, unsigned long request)
 {
-	int n = rdmad_rs_unread(conn_rfd(c));
+	int n = request == FIONREAD ? rdmad_rs_unread(conn_rfd(c)) : rdmad_rs_unacked(conn_rfd(c));
 
 	return n < 0 ? 0 : n;
 }
@@ -450,8 +451,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 		exec_keeps(fd);
 	if (c && request == FIONBIO)
 		nonblock_set(fd, c, *(int *)arg);
-	else if (c && request == FIONREAD && conn_state(c) == CONN_RDMA)
-		*(int *)arg = unread(c);
+	else if (c && (request == FIONREAD || request == SIOCOUTQ) && conn_state(c) == CONN_RDMA)
+		*(int *)arg = queued(c, request);
 	else if (!c && request == FIONBIO && heir_is(fd))
 		heir_nonblock_set(fd, *(int *)arg);
 	else

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
@@ -86,6 +87,29 @@ START_TEST(nothing)
 	ok(send(s, NULL, 0, 0));
 	fails(send(c, NULL, 0, MSG_NOSIGNAL), EPIPE);
 	ok(writev(c, &v, 1));
+	ok(close(c));
+	ok(close(s));
+	ok(close(l));
+}
+END_TEST
+
+/* It is told what has not arrived yet, until all has. */
+START_TEST(unsent)
+{
+	int l = listener(0), c, s, n = -1;
+
+	pair_open(l, &c, &s);
+	ok(ioctl(c, SIOCOUTQ, &n));
+	ck_assert_int_eq(n, 0);
+	say(c, "hello");
+	ok(ioctl(c, SIOCOUTQ, &n));
+	ck_assert_int_eq(n, 5);
+	for (int i = 0; i < PATIENCE_MS && n; i++) {
+		ok(ioctl(c, SIOCOUTQ, &n));
+		usleep(1000);
+	}
+	ck_assert_int_eq(n, 0);
+	hear(s, "hello");
 	ok(close(c));
 	ok(close(s));
 	ok(close(l));
@@ -508,6 +532,6 @@ END_TEST
 
 void calls_data(Suite *s)
 {
-	SUITE_ADD(s, plain, nothing, peeks, unread, oddities, timeouts, dups, vforked, no_files, bounds, others,
+	SUITE_ADD(s, plain, nothing, unsent, peeks, unread, oddities, timeouts, dups, vforked, no_files, bounds, others,
 		  port_shared, polling, pipe_broken, waits_oddly, several);
 }
