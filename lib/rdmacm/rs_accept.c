@@ -249,10 +249,18 @@ static int64_t early(struct rsock *listen, bool waited)
 	return err ? rs_now_ms() + FULL_MS : 0;
 }
 
+/* As Linux has it, TCP takes one more than the backlog; and as many as may be if that is negative. */
+static uint32_t queue_most(int backlog, bool tcp)
+{
+	uint32_t n = backlog < 0 ? tcp ? QUEUE_MAX : 1 : (uint32_t)backlog + tcp;
+
+	return n < 1 ? 1 : n < QUEUE_MAX ? n : QUEUE_MAX;
+}
+
 void rs_accept_begin(struct rsock *listen, int backlog)
 {
 	listen->state = RS_LISTEN;
-	listen->queue.most = backlog < 1 ? 1 : backlog < QUEUE_MAX ? (uint32_t)backlog : QUEUE_MAX;
+	listen->queue.most = queue_most(backlog, listen->beside_tcp);
 	if (!listen->beside_tcp)
 		listen->awaited = true;
 	rs_svc_listen(listen, early);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* calls_connect.c - connections that nobody has accepted: as many as the backlog are there, the others not yet; and those of clients that try again. */
+/* calls_connect.c - connections that nobody has accepted: one more than the backlog are there, the others not yet; and those of clients that try again. */
 #include "calls.h"
 
 #include <fcntl.h>
@@ -10,15 +10,19 @@
 #include "t/late.h"
 
 /* Its queue is full of these: more have to wait. */
-enum { FULL = 2 };
+enum { FULL = 3 };
 
 static int full_listener(int first[FULL])
 {
-	int l = listener_for(0, FULL);
+	int l = listener_for(0, FULL - 1); /* there is room for one more than that */
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
 
 	for (int i = 0; i < FULL; i++) {
 		connector(&first[i]);
 		ck_assert_int_ge(first[i], 0);
+		ok(getsockopt(first[i], IPPROTO_TCP, TCP_INFO, &info, &len));
+		ck_assert_int_ne(info.tcpi_state, TCP_ESTABLISHED);
 	}
 	return l;
 }
