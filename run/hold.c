@@ -233,21 +233,23 @@ static bool starter_start(struct starter *s, const struct options *opt, char **a
 {
 	int out[2] = { -1, -1 }, release[2] = { -1, -1 };
 	int in = opt->own ? own_config(opt) : open("/dev/null", O_RDONLY | O_CLOEXEC);
-	pid_t daemon;
+	pid_t starter, daemon;
 
-	if (in < 0 || pipe2(out, O_CLOEXEC) || pipe2(release, O_CLOEXEC) || (s->pid = fork()) < 0) {
+	if (in < 0 || pipe2(out, O_CLOEXEC) || pipe2(release, O_CLOEXEC) || (starter = fork()) < 0) {
 		say("cannot start %s: %s", argv[0], strerror(errno));
 		return false;
 	}
-	if (s->pid == 0) {
+	if (starter == 0) {
 		/* Not setsid(): a session may be a scheduling group by itself, and who waits gives its core away within that alone. */
 		setpgid(0, 0);
 		close(release[1]);
 		daemon = fork();
 		if (daemon == 0)
 			daemon_exec(argv[0], argv, in, out[1], log);
-		if (daemon < 0)
+		if (daemon < 0) {
+			dprintf(out[1], "rdmad-run: cannot start %s: %s\n", argv[0], strerror(errno));
 			_exit(RUN_FAILED);
+		}
 		close(out[0]);
 		close(out[1]);
 		starter_wait(daemon, release[0]);
@@ -256,8 +258,7 @@ static bool starter_start(struct starter *s, const struct options *opt, char **a
 	close(out[1]);
 	close(release[0]);
 	fcntl(out[0], F_SETFL, O_NONBLOCK);
-	s->out = out[0];
-	s->release = release[1];
+	*s = (struct starter){ .pid = starter, .out = out[0], .release = release[1] };
 	return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * inject.c - a shared object that is loaded before all others (LD_PRELOAD): one call that takes memory, a descriptor or a thread
- * fails, if our code makes it: that of libibverbs.so.1 and librdmacm.so.1, or of the daemon.
+ * fails, if our code makes it: that of libibverbs.so.1 and librdmacm.so.1, or of the daemon or rdmad-run.
  */
 #include "inject.h"
 
@@ -34,7 +34,7 @@ extern void *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
 
 static struct inject own, *page = &own;
-static bool of_daemon;
+static bool of_main;
 static struct {
 	uintptr_t begin, end;
 } part[PARTS];
@@ -46,8 +46,8 @@ EXPORT struct inject *inject_page(void) { return page; }
 
 static int object_look(struct dl_phdr_info *o, size_t, void *)
 {
-	bool ours = of_daemon ? !*o->dlpi_name
-			      : strstr(o->dlpi_name, "/libibverbs.so") || strstr(o->dlpi_name, "/librdmacm.so");
+	bool ours = of_main ? !*o->dlpi_name
+			    : strstr(o->dlpi_name, "/libibverbs.so") || strstr(o->dlpi_name, "/librdmacm.so");
 
 	for (unsigned i = 0; ours && i < o->dlpi_phnum && part_n < PARTS; i++) {
 		const ElfW(Phdr) *h = &o->dlpi_phdr[i];
@@ -66,7 +66,7 @@ __attribute__((constructor)) static void inject_begin(void)
 	const char *path = getenv(INJECT_PAGE);
 	int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
 
-	of_daemon = path;
+	of_main = path;
 	if (fd >= 0) {
 		void *p = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -206,6 +206,8 @@ EXPORT int pthread_create(pthread_t *restrict id, const pthread_attr_t *restrict
 {
 	return FAILING("pthread_create", EAGAIN) ? EAGAIN : NEXT(pthread_create)(id, attr, fn, arg);
 }
+
+EXPORT pid_t fork(void) { return FAILING("fork", EAGAIN) ? -1 : NEXT(fork)(); }
 
 /* As the kernel does where there is no room for the descriptors that come with a message: it closes them. */
 EXPORT ssize_t recvmsg(int fd, struct msghdr *mh, int flags)

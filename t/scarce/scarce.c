@@ -11,9 +11,13 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define CALLS 400u /* that a step may make */
@@ -159,19 +163,24 @@ static void of_program(const struct step *steps, bool is_loose)
 	end(steps);
 }
 
-/* The daemon has it, too, and a page that it shares with us. */
-static void of_daemon(const struct step *steps)
+/* Others have it, too, and a page that they share with us: what is started from here on. */
+static void of_others(void)
 {
 	int fd = memfd_create("page", MFD_CLOEXEC);
 	char path[64];
 
-	own_network();
 	ck_assert(fd >= 0 && !ftruncate(fd, sizeof(*page)));
 	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert_ptr_ne(page, MAP_FAILED);
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
 	setenv(INJECT_PAGE, path, 1);
 	setenv("LD_PRELOAD", getenv("SCARCE_PRELOAD"), 1);
+}
+
+static void of_daemon(const struct step *steps)
+{
+	own_network();
+	of_others();
 	daemon_start();
 	unsetenv("LD_PRELOAD");
 	setenv("RDMAD_SOCKET", daemon_socket(), 1);
@@ -190,4 +199,60 @@ END_TEST
 START_TEST(daemon_cm) { of_daemon(steps_cm); }
 END_TEST
 
-TEST_MAIN("scarce", program_verbs, program_cm, program_streams, daemon_verbs, daemon_cm)
+/*
+ * Whether rdmad-run says why, and ends as it should: it ends at once where it has no memory for itself.  Nothing is written to its
+ * standard input, which may be a terminal.
+ */
+static void run_try(uint32_t n)
+{
+	int in[2], out[2], status;
+	char said[1024] = "";
+	bool memory;
+	pid_t pid;
+
+	ck_assert(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) && !pipe2(out, O_CLOEXEC));
+	page->count = 0;
+	page->n = n;
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		dup2(in[1], STDIN_FILENO);
+		dup2(out[1], STDERR_FILENO);
+		execl("./rdmad-run", "rdmad-run", "--own", "true", NULL);
+		_exit(1);
+	}
+	close(in[1]);
+	close(out[1]);
+	for (size_t len = 0; len < sizeof(said) - 1 && read(out[0], said + len, 1) == 1; len++)
+		;
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	memory = strstr(page->what, "alloc") || strstr(page->what, "strdup");
+	ck_assert_msg((WIFEXITED(status) && !WEXITSTATUS(status)) ||
+			      (WIFEXITED(status) && WEXITSTATUS(status) == 125 && strstr(said, "rdmad-run: ")) ||
+			      (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && memory),
+		      "call %u (%s): status 0x%x: %s", n, page->what, (unsigned)status, said);
+	if (!strcmp(page->what, "fork") && WIFEXITED(status) && WEXITSTATUS(status))
+		ck_assert_msg(strstr(said, "cannot start") && strstr(said, strerror(EAGAIN)) &&
+				      !strstr(said, "stopped"),
+			      "call %u: %s", n, said);
+	ck_assert_msg(recv(in[0], said, sizeof(said), MSG_DONTWAIT) <= 0, "call %u (%s): written to standard input", n,
+		      page->what);
+	close(in[0]);
+	close(out[0]);
+}
+
+START_TEST(run)
+{
+	uint32_t n = 0;
+
+	own_network();
+	of_others();
+	do {
+		ck_assert_uint_lt(n, CALLS);
+		page->what[0] = 0;
+		run_try(++n);
+	} while (page->count >= n);
+}
+END_TEST
+
+TEST_MAIN("scarce", program_verbs, program_cm, program_streams, daemon_verbs, daemon_cm, run)
