@@ -128,7 +128,7 @@ bool get_size(struct reader *rd, const struct node *n, uint64_t *to)
 {
 	double v;
 
-	if (!value(rd, n, "a size", "64k (bytes, k, m)", sizes, 1e12, &v))
+	if (!value(rd, n, "a size", "64k (bytes, k, m; up to 10^12 bytes)", sizes, 1e12, &v))
 		return false;
 	*to = (uint64_t)v;
 	return true;
@@ -138,7 +138,7 @@ bool get_rate(struct reader *rd, const struct node *n, uint64_t *to)
 {
 	double v;
 
-	if (!value(rd, n, "a rate", "100mbit (bit, kbit, mbit, gbit)", rates, 1e12, &v))
+	if (!value(rd, n, "a rate", "100mbit (bit, kbit, mbit, gbit; up to 1000gbit)", rates, 1e12, &v))
 		return false;
 	if (v < 1000)
 		return node_bad(rd, n, "a rate is 1kbit at least");

@@ -16,6 +16,7 @@
 #define HOSTS_MOST    10000u
 #define SWITCHES_MOST 2000u
 #define NAME_ROOM     32u
+#define CABLES_MOST   10000000u
 #define FLOWS_MOST    1000000u
 #define PORTS_MOST    65535u /* of a switch */
 

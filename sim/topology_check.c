@@ -35,8 +35,6 @@ static bool there(const struct topology *t, struct rule_error *err)
 		return bad(err, t->hosts_line, "there are no links (links: [{from: host, to: leaf}])");
 	if (!t->load_n)
 		return bad(err, t->hosts_line, "there is no workload (workload: [{kind: incast, to: host0}])");
-	if (!t->duration_ns)
-		return bad(err, t->hosts_line, "duration is 0: nothing would happen");
 	return true;
 }
 

@@ -232,6 +232,8 @@ static bool one_link(struct reader *rd, const struct node *n, void *arg)
 		return node_bad(rd, n, "a link has \"from\" and \"to\"");
 	if (s.to.first < t->hosts)
 		return node_bad(rd, n, "a link leads to a switch: hosts stand behind \"from\"");
+	if ((uint64_t)s.from.n * s.to.n > CABLES_MOST - t->cable_n)
+		return node_bad(rd, n, "with this there are more than %u links; fewer switches need less", CABLES_MOST);
 	for (uint32_t i = 0; i < s.from.n; i++) {
 		if (s.from.first < t->hosts) {
 			cable_add(t, &s.like, s.from.first + i,
@@ -414,7 +416,14 @@ static bool top_links(struct reader *rd, const struct node *n, void *arg) { retu
 static bool top_workload(struct reader *rd, const struct node *n, void *arg) { return node_each(rd, n, one_load, arg); }
 
 GET(top_seed, struct topology, get_u64(rd, n, &it->seed))
-GET(top_duration, struct topology, get_ns(rd, n, &it->duration_ns))
+
+static bool top_duration(struct reader *rd, const struct node *n, void *arg)
+{
+	struct topology *t = arg;
+
+	return get_ns(rd, n, &t->duration_ns) &&
+	       (t->duration_ns || node_bad(rd, n, "duration is 0: nothing would happen"));
+}
 
 static bool top_sample(struct reader *rd, const struct node *n, void *arg)
 {
