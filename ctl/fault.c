@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <rdmad/number.h>
 #include <rdmad/seed.h>
 #include <rdmad/sock.h>
 
@@ -208,7 +209,7 @@ static bool options_read(int argc, char **argv, struct options *opt, int *status
 		switch (c) {
 		case 's':
 			opt->seeded = true;
-			if (seed_read(optarg, &opt->seed))
+			if (number_read(optarg, &opt->seed))
 				break;
 			fprintf(stderr, "rdmactl: --seed %s: " SEED_WORDS "\n", optarg);
 			*status = 2;

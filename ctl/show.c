@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <rdmad/seed.h>
+#include <rdmad/number.h>
 
 #include "daemon.h"
 
@@ -38,7 +38,7 @@ json_t *show_text(const char *s)
 bool show_number(const char *text, uint32_t *n)
 {
 	uint64_t v;
-	bool good = seed_read(text, &v) && v <= UINT32_MAX;
+	bool good = number_read(text, &v) && v <= UINT32_MAX;
 
 	*n = (uint32_t)v;
 	return good;

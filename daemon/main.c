@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <rdmad/gid.h>
+#include <rdmad/number.h>
 #include <rdmad/seed.h>
 
 #include "cma/cma.h"
@@ -127,7 +128,7 @@ static int impair_apply(const struct options *o, const struct conf *conf)
 	char line[sizeof(conf->impair) + 512];
 	uint64_t seed = 0;
 
-	if (o->seed && !seed_read(o->seed, &seed)) {
+	if (o->seed && !number_read(o->seed, &seed)) {
 		bad_option("fault-seed", o->seed, SEED_WORDS);
 		return 2;
 	}
@@ -160,7 +161,7 @@ static bool options_apply(const struct options *o, struct conf *conf)
 	if (o->shards) {
 		uint64_t n;
 
-		if (!seed_read(o->shards, &n) || n > SHARDS_MAX)
+		if (!number_read(o->shards, &n) || n > SHARDS_MAX)
 			return bad_option("shards", o->shards, "give 1 to 16, or 0 to have it chosen");
 		conf->shards = (unsigned)n;
 	}

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include <rdmad/gid_text.h>
+#include <rdmad/number.h>
 #include <rdmad/seed.h>
 
 static const char usage_text[] =
@@ -220,7 +221,7 @@ static uint64_t seed_parse(const char *text)
 {
 	uint64_t n;
 
-	if (!seed_read(text, &n)) {
+	if (!number_read(text, &n)) {
 		say("--seed %s: " SEED_WORDS, text);
 		fail_usage();
 	}

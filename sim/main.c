@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <rdmad/number.h>
 #include <rdmad/seed.h>
 
 #include "config.h"
@@ -38,7 +39,7 @@ static uint64_t seed_of(const char *text)
 {
 	uint64_t v;
 
-	if (!seed_read(text, &v)) {
+	if (!number_read(text, &v)) {
 		fprintf(stderr, "rdmad-sim: --seed %s: " SEED_WORDS "\n", text);
 		exit(2);
 	}

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rdmad/seed.h>
+#include <rdmad/number.h>
 
 bool conf_io_parse(const char *text, enum io_kind *io)
 {
@@ -109,7 +109,7 @@ int conf_number(cfg_t *cfg, cfg_opt_t *opt, const char *text, void *number)
 	const bool negative = *text == '-';
 	uint64_t v;
 
-	if (seed_read(text + negative, &v) && v <= LONG_MAX) {
+	if (number_read(text + negative, &v) && v <= LONG_MAX) {
 		*(long *)number = negative ? -(long)v : (long)v;
 		return 0;
 	}

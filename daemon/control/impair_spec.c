@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmad/number.h>
 #include <rdmad/seed.h>
 
 /* ---- the text ------------------------------------------------------------ */
@@ -58,7 +59,7 @@ static const char *get_time(const char *text, void *to)
 	return "a time has a unit, and is an hour at most: 20us, 2ms, 1s";
 }
 
-static const char *get_seed(const char *text, void *to) { return seed_read(text, to) ? NULL : SEED_WORDS; }
+static const char *get_seed(const char *text, void *to) { return number_read(text, to) ? NULL : SEED_WORDS; }
 
 static const struct {
 	const char *key;

@@ -3,13 +3,10 @@
 #ifndef RDMAD_SEED_H
 #define RDMAD_SEED_H
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* JSON's integers have a sign: seeds beyond them are text.  The caller's reference. */
 static inline json_t *seed_json(uint64_t seed)
@@ -23,15 +20,5 @@ static inline json_t *seed_json(uint64_t seed)
 }
 
 #define SEED_WORDS "a seed is a whole number, 0 to 2^64 - 1"
-
-/* A whole number, decimal, or hexadecimal with 0x; 010 is refused, as in a file of rules. */
-static inline bool seed_read(const char *text, uint64_t *seed)
-{
-	char *end;
-
-	errno = 0;
-	*seed = strtoull(text, &end, 0);
-	return *text >= '0' && *text <= '9' && !*end && !errno && (*text != '0' || !text[1] || (text[1] | 0x20) == 'x');
-}
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <rdmad/gid.h>
 #include <rdmad/gid_text.h>
+#include <rdmad/number.h>
 #include <rdmad/seed.h>
 
 #include "daemon/control/impair_spec.h"
@@ -61,7 +62,7 @@ static void word(const uint8_t *data, size_t len)
 	wrong = impair_spec_parse(text, &s);
 	if (!wrong)
 		must(s.loss >= 0 && s.loss <= 1 && s.dup >= 0 && s.dup <= 1 && s.delay_ns <= 3600000000000);
-	if (seed_read(text, &seed))
+	if (number_read(text, &seed))
 		must(strspn(text, "0123456789abcdefxABCDEFX") == strlen(text));
 	gid_read(text, gid);
 	free(text);
