@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -31,8 +32,8 @@
 
 #define CAP_WORDS  2 /* of _LINUX_CAPABILITY_VERSION_3 */
 #define MOUNTS_MAX 1000
-#define STACK_MAPS 2                /* of a thread, with its guard */
-#define NOWHERE    ((off_t)1 << 62) /* no program has memory there */
+#define STACK_MAPS 2    /* of a thread, with its guard */
+#define UNREAD     4096 /* bytes */
 
 static bool by_pid; /* a daemon that may reach its own user's programs by their pids */
 
@@ -151,16 +152,30 @@ static bool on_proc_of_ours(int fd, uid_t uid)
 	return uid == rights_owner() && fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-/* Of the files in /proc only a memory is for its user alone to read and write, and has nothing at some addresses. */
+/* Memory of ours that nothing can be read from; MAP_FAILED: there is none. */
+static const void *unreadable(void)
+{
+	static void *page = MAP_FAILED;
+
+	if (page == MAP_FAILED)
+		page = mmap(NULL, UNREAD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return page;
+}
+
+/*
+ * Of the files in /proc only a memory is for its user alone to read and write, and goes on behind the largest offset of a file: to
+ * write there is EINVAL of all others.  Here there is nothing to be written, which the kernel finds before it asks for the lock of
+ * that memory: somebody may hold it for ever, as of another process than the client's.
+ */
 static bool is_mem(int fd)
 {
+	const void *nothing = unreadable();
 	struct statx st;
-	char byte;
 
-	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE, &st) ||
+	if (nothing == MAP_FAILED || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE, &st) ||
 	    st.stx_mode != (S_IFREG | S_IRUSR | S_IWUSR))
 		return false;
-	return pread(fd, &byte, 1, NOWHERE) < 0 && errno == EIO;
+	return pwrite(fd, nothing, UNREAD, (off_t)(INT64_MAX - UNREAD / 2)) < 0 && errno == EFAULT;
 }
 
 static int kind_check(int fd, const struct ucred *who, bool its)

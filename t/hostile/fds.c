@@ -18,6 +18,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -476,12 +477,12 @@ static void send_epoll(void *)
 		pause();
 }
 
-START_TEST(locked)
+static void goes_on_beside(void (*play)(void *))
 {
 	pid_t attacker;
 
 	stage_open("--shards=1");
-	attacker = part_begin(0, send_epoll, NULL);
+	attacker = part_begin(0, play, NULL);
 	note_wait(0, 1);
 	stage_goes_on(200);
 	kill((pid_t)note->n[3], SIGKILL);
@@ -489,6 +490,84 @@ START_TEST(locked)
 	stage_goes_on(50);
 	stage_close();
 }
+
+START_TEST(locked) { goes_on_beside(send_epoll); }
+END_TEST
+
+/* ---- a memory whose lock is not to be had ---------------------------------------------------- */
+
+struct page {
+	int mem; /* of the process that has it */
+	void *at;
+};
+
+/* Waits for the file's server, and has the lock meanwhile. */
+static void *read_page(void *arg)
+{
+	const struct page *p = arg;
+	char byte;
+
+	(void)!pread(p->mem, &byte, 1, (off_t)(uintptr_t)p->at);
+	return NULL;
+}
+
+/* Waits for the lock, and lets nobody else have it. */
+static void change_maps(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	note_wait(4, 1);
+	mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	_exit(0);
+}
+
+static bool is_waiting(pid_t pid)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	ck_assert(f && fscanf(f, "%*d %*s %c", &state) == 1);
+	fclose(f);
+	return state == 'D';
+}
+
+/* As its own it sends the memory of its child. */
+static void send_locked_memory(void *)
+{
+	int file = fuse_file(), fd, fds[CALL_FDS];
+	struct msg_req req = { .op = MSG_DEVICE_LIST };
+	struct msg_rep rep;
+	struct page p;
+	char path[64];
+	pthread_t t;
+	pid_t child;
+
+	ck_assert_int_ge(file, 0);
+	p.at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	ck_assert(p.at != MAP_FAILED);
+	child = fork();
+	if (!child)
+		change_maps();
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)child);
+	p.mem = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(p.mem, 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, read_page, &p), 0);
+	while (!is_waiting(child))
+		usleep(1000);
+	fd = hail();
+	ck_assert_int_eq(call(fd, &req, &rep, NULL), 0);
+	req = (struct msg_req){ .op = MSG_OPEN };
+	memcpy(req.open.name, rep.devices.dev[0].name, sizeof(req.open.name));
+	ck_assert(say(fd, &req, msg_req_len(req.op), &p.mem, 1, 0));
+	ck_assert(hear(fd, &rep, fds));
+	ck_assert_int_eq(rep.err, 0); /* it is a memory all the same */
+	note_set(0, 1);
+	for (;;)
+		pause();
+}
+
+START_TEST(locked_memory) { goes_on_beside(send_locked_memory); }
 END_TEST
 
 int main(void)
@@ -503,6 +582,7 @@ int main(void)
 	if (fuse_is_here()) {
 		tcase_add_test(t, fuse);
 		tcase_add_test(t, locked);
+		tcase_add_test(t, locked_memory);
 	} else {
 		printf("ok - fuse # SKIP no FUSE file system can be mounted here\n");
 	}
