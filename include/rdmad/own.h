@@ -63,7 +63,10 @@ void rdmad_rs_awake(int fd, struct rdmad_rs_sleep *);
 int rdmad_rs_unread(int fd);
 /* Likewise: how many were sent that may not have arrived yet. */
 int rdmad_rs_unacked(int fd);
-/* Likewise: of a stream, as rsend() of so many bytes of a file, from there on, or of those that it has.  Its own offset stays. */
+/*
+ * Likewise: of a stream, as rsend() of so many bytes of a file, from there on, or of those that it has.  Its own offset stays.  With an
+ * offset of -1, of a pipe, which has them.
+ */
 ssize_t rdmad_rs_sendfile(int fd, int file, off_t at, size_t len, int flags);
 /*
  * Likewise: a socket of those that wait in a listener's queue, where no others come from then on; of requests none is taken.  -1: errno,

@@ -241,7 +241,7 @@ EXPORT ssize_t rdmad_rs_sendfile(int fd, int file, off_t at, size_t len, int fla
 		return -1;
 	while (done < len && part && !err) {
 		err = send_ready(rs, flags);
-		part = err ? 0 : rs_push_file(rs, file, at + (off_t)done, len - done);
+		part = err ? 0 : rs_push_file(rs, file, at < 0 ? at : at + (off_t)done, len - done);
 		if (part < 0)
 			err = errno;
 		else

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -553,7 +554,7 @@ ssize_t rs_push_file(struct rsock *rs, int file, off_t at, size_t len)
 {
 	struct iovec v[2];
 	int pieces = ring_pieces(&rs->link.send, room_there(&rs->link, len), v);
-	ssize_t n = preadv(file, v, pieces, at);
+	ssize_t n = at < 0 ? syscall(SYS_readv, file, v, pieces) : preadv(file, v, pieces, at);
 
 	return n > 0 ? push(rs, (size_t)n) : n;
 }

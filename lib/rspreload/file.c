@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* file.c - calls that join sockets with files. */
+/* file.c - calls that join sockets with files and pipes. */
 #include "pre.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
+#include <sys/stat.h>
 
 /* Whether data go by an rsocket, or will. */
 static bool is_rdma(int fd)
@@ -37,12 +39,75 @@ EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
 
 EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t len) { return sendfile(out, in, offset, len); }
 
-/* Programs that splice fall back to reading and writing. */
+/* ---- splice: by way of memory ------------------------------------------------------------------------------ */
+
+enum { SPLICED = 16384 }; /* from a socket, in a call */
+
+static bool is_pipe(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISFIFO(st.st_mode);
+}
+
+/* How much there is in it; waits for some, if it may.  0: nobody writes any more. */
+static int pipe_has(int fd, bool waits)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+	int n = 0, ready = 1;
+
+	while (ready > 0 && !real()->ioctl(fd, FIONREAD, &n) && !n) {
+		ready = real()->ppoll(&p, 1, waits ? NULL : &(struct timespec){ 0 }, NULL);
+		if (ready > 0 && !(p.revents & POLLIN))
+			return 0;
+	}
+	return n ? n : ready ? -1 : fail(EAGAIN);
+}
+
+static ssize_t splice_out(int in, int out, size_t len, unsigned flags)
+{
+	int has = pipe_has(in, !(flags & SPLICE_F_NONBLOCK) && !(real()->fcntl(in, F_GETFL) & O_NONBLOCK));
+	ssize_t n;
+
+	if (has <= 0)
+		return has;
+	if (!send_file(out, in, -1, len < (size_t)has ? len : (size_t)has, &n)) /* it is one of TCP by now */
+		return real()->splice(in, NULL, out, NULL, len, flags);
+	return n;
+}
+
+/* A pipe of our own has what may be more than there is room for. */
+static ssize_t splice_in(int in, int out, size_t len, unsigned flags)
+{
+	char buf[SPLICED];
+	ssize_t n = recv(in, buf, len < sizeof(buf) ? len : sizeof(buf), MSG_PEEK);
+	int p[2];
+
+	if (n <= 0)
+		return n;
+	if (pipe2(p, O_NONBLOCK | O_CLOEXEC))
+		return -1;
+	n = real()->write(p[1], buf, (size_t)n);
+	if (n > 0)
+		n = real()->splice(p[0], NULL, out, NULL, (size_t)n, flags);
+	real()->close(p[0]);
+	real()->close(p[1]);
+	return n > 0 ? recv(in, buf, (size_t)n, MSG_DONTWAIT) : n;
+}
+
 EXPORT ssize_t splice(int in, off64_t *off_in, int out, off64_t *off_out, size_t len, unsigned flags)
 {
-	if (is_rdma(in) || is_rdma(out))
+	bool from = is_rdma(in);
+
+	if (!from && !is_rdma(out))
+		return real()->splice(in, off_in, out, off_out, len, flags);
+	if (!is_pipe(from ? out : in))
 		return fail(EINVAL);
-	return real()->splice(in, off_in, out, off_out, len, flags);
+	if (off_in || off_out)
+		return fail(ESPIPE);
+	if (!len)
+		return 0;
+	return from ? splice_in(in, out, len, flags) : splice_out(in, out, len, flags);
 }
 
 /* ---- stdio: the C library's does not call us -------------------------------------------------------------- */

@@ -273,7 +273,8 @@ static ssize_t file_send(const struct conn *c, int in, off_t at, size_t len)
 	ssize_t n;
 
 	for (;;) {
-		n = rdmad_rs_sendfile(conn_rfd(c), in, at + (off_t)done, len - done, limited ? MSG_DONTWAIT : 0);
+		n = rdmad_rs_sendfile(conn_rfd(c), in, at < 0 ? at : at + (off_t)done, len - done,
+				      limited ? MSG_DONTWAIT : 0);
 		done += n > 0 ? (size_t)n : 0;
 		left = until - now_ms();
 		if (!limited || !n || done == len || (n < 0 && errno != EAGAIN) || left <= 0)

@@ -13,7 +13,7 @@
  *	bridge.c	a connection that another process has, too;  names.c: its addresses
  *	conn.c		socket ... shutdown, names;  accept.c;  peers.c: whom a client does not ask
  *	opt.c		options, flags
- *	io.c		data;  file.c: sendfile, fdopen, dprintf
+ *	io.c		data;  file.c: sendfile, splice, fdopen, dprintf
  *	signals.c	handlers that run while a call waits
  *	poll.c		poll, select;  epoll.c, epoll_reg.c, epoll_wait.c, epoll_idle.c (epoll.h)
  */
@@ -263,7 +263,7 @@ bool port_any(const struct sockaddr *);
 void name_give(int domain, const struct sockaddr_storage *from, struct sockaddr *addr, socklen_t *len);
 in_port_t port_of(const struct sockaddr_storage *); /* (at the same place in both families) */
 
-/* ---- data of a file, from there on; false: the socket is one of TCP */
+/* ---- data of a file, from there on, or, at -1, of a pipe that has them; false: the socket is one of TCP */
 bool send_file(int out, int in, off_t at, size_t len, ssize_t *n);
 
 /* ---- numbers that are more than they look like, mostly by fork() */

@@ -177,4 +177,77 @@ START_TEST(stream_at_exit)
 }
 END_TEST
 
-void calls_file(Suite *s) { SUITE_ADD(s, sendfile_all, sendfile_edge, sendfile_pipe, stream, stream_at_exit); }
+/* As HAProxy and other proxies do: a pipe is between two sockets. */
+START_TEST(splices)
+{
+	enum { PART = 50000, MUCH = 10 * PART };
+	int l = listener(0), file = file_open(), c, s, p[2];
+	off64_t at = 0;
+	ssize_t n;
+
+	pair_open(l, &c, &s);
+	ok(pipe(p));
+	fails(splice(p[0], NULL, c, NULL, 10, SPLICE_F_NONBLOCK), EAGAIN);
+	ck_assert_int_eq(write(p[1], "hello", 5), 5);
+	fails(splice(p[0], &at, c, NULL, 10, 0), ESPIPE);
+	fails(splice(s, NULL, c, NULL, 10, 0), EINVAL);
+	ck_assert_int_eq(splice(p[0], NULL, c, NULL, 4, 0), 4);
+	ck_assert_int_eq(splice(s, NULL, p[1], NULL, 100, 0), 4);
+	hear(p[0], "ohell");
+	ok(fcntl(s, F_SETFL, O_NONBLOCK));
+	fails(splice(s, NULL, p[1], NULL, 10, 0), EAGAIN);
+	/* The rest stays in the pipe, if there is no room for all. */
+	ok(fcntl(c, F_SETFL, O_NONBLOCK));
+	for (size_t put = 0, in = 0, out = 0; out < MUCH;) {
+		if (in == put && put < MUCH) {
+			ck_assert_int_eq(write(p[1], data + put, PART), PART);
+			put += PART;
+		}
+		n = in < put ? splice(p[0], NULL, c, NULL, put - in, SPLICE_F_NONBLOCK) : 0;
+		ck_assert(n >= 0 || errno == EAGAIN);
+		in += n > 0 ? (size_t)n : 0;
+		n = n > 0 && put < MUCH ? 0 : read(s, got + out, MUCH - out);
+		ck_assert(n >= 0 || errno == EAGAIN);
+		out += n > 0 ? (size_t)n : 0;
+	}
+	ck_assert(!memcmp(data, got, MUCH));
+	close(p[1]);
+	ok(splice(p[0], NULL, c, NULL, 10, 0));
+	close(p[0]);
+	ok(pipe(p));
+	close(c);
+	ck_assert_int_eq(poll(&(struct pollfd){ s, POLLIN, 0 }, 1, PATIENCE_MS), 1);
+	ok(splice(s, NULL, p[1], NULL, 10, 0));
+	for (int i = 0; i < 5; i++)
+		close((int[]){ p[0], p[1], s, l, file }[i]);
+}
+END_TEST
+
+/* A pipe that is full takes no more than it has room for. */
+START_TEST(splices_some)
+{
+	static char much[100000], buf[sizeof(much)];
+	int l = listener(0), c, s, p[2], size;
+	ssize_t n, more;
+
+	pair_open(l, &c, &s);
+	ok(pipe(p));
+	size = fcntl(p[1], F_SETPIPE_SZ, 4096);
+	ck_assert_int_gt(size, 0);
+	ck_assert_int_eq(write(c, much, sizeof(much)), sizeof(much));
+	n = splice(s, NULL, p[1], NULL, sizeof(much), 0);
+	ck_assert(n > 0 && n <= size);
+	while ((more = splice(s, NULL, p[1], NULL, sizeof(much), SPLICE_F_NONBLOCK)) > 0)
+		n += more;
+	ck_assert(more < 0 && errno == EAGAIN && n <= size);
+	ck_assert_int_eq(read(p[0], buf, sizeof(buf)), n);
+	ck_assert_int_eq(recv(s, buf, sizeof(buf) - (size_t)n, MSG_WAITALL), (ssize_t)sizeof(much) - n);
+	for (int i = 0; i < 5; i++)
+		close((int[]){ p[0], p[1], s, c, l }[i]);
+}
+END_TEST
+
+void calls_file(Suite *s)
+{
+	SUITE_ADD(s, sendfile_all, sendfile_edge, sendfile_pipe, stream, stream_at_exit, splices, splices_some);
+}
