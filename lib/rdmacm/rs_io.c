@@ -137,7 +137,7 @@ static size_t spills(struct rsock *rs, int err, size_t len)
 	return len < room ? len : room;
 }
 
-/* Of no bytes: whether some could be sent, sooner or later. */
+/* Of no bytes, as TCP has it: whether some could be sent, sooner or later. */
 static int send_nothing(const struct rsock *rs)
 {
 	if (rs->wr_shut)
@@ -169,7 +169,7 @@ static ssize_t sendv(int fd, const struct iovec *iov, int n, int flags)
 		rs_unlock_put(rs);
 		return part;
 	}
-	if (!len) {
+	if (!len && rs->beside_tcp) {
 		look_sending(rs);
 		err = send_nothing(rs);
 	}
