@@ -82,8 +82,9 @@ struct will {
 	struct gift gifts[];
 };
 
-/* Of the fork that goes on.  One that comes meanwhile, as of a signal handler, has none. */
+/* Of the fork that goes on.  One that comes meanwhile of the same thread, as of a signal handler, has none. */
 static pthread_mutex_t will_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool writes __attribute__((tls_model("initial-exec")));
 static struct will *will;
 static pthread_t writer;
 static int child_fd;
@@ -187,8 +188,10 @@ pid_t will_fork(void)
 	pid_t pid;
 	int err;
 
-	if (pthread_mutex_trylock(&will_lock))
+	if (writes)
 		return real()->fork();
+	writes = true;
+	pthread_mutex_lock(&will_lock);
 	writer = pthread_self();
 	w = will = will_write();
 	pid = real()->fork();
@@ -201,6 +204,7 @@ pid_t will_fork(void)
 	else if (w && apart_run(will_run, w))
 		will_end(w);
 	pthread_mutex_unlock(&will_lock);
+	writes = false;
 	errno = err;
 	return pid;
 }

@@ -6,6 +6,9 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#include "t/late.h"
 
 #if defined(__x86_64__) || defined(__aarch64__)
 /* As Python's subprocess and Ruby's spawn. */
@@ -98,10 +101,62 @@ START_TEST(kept)
 }
 END_TEST
 
+/* Two threads that fork at once: a child of the second one uses what it has, too. */
+struct forker {
+	int c, s;
+	pthread_t t;
+	pid_t tid;
+};
+
+static struct forker forkers[2];
+
+static void *fork_and_hear(void *arg)
+{
+	struct forker *f = arg;
+	int status;
+	pid_t pid;
+
+	__atomic_store_n(&f->tid, gettid(), __ATOMIC_RELEASE);
+	pid = fork();
+	if (!pid)
+		_exit(write(f->s, "child", 5) != 5);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	hear(f->c, "child");
+	return NULL;
+}
+
+static void second_forks(void)
+{
+	static atomic_int calls;
+
+	if (calls++)
+		return;
+	pthread_create(&forkers[1].t, NULL, fork_and_hear, &forkers[1]);
+	sleeps_in_either(&forkers[1].tid, SYS_futex, SYS_wait4);
+}
+
+START_TEST(forks_at_once)
+{
+	int l = listener(0);
+
+	for (int i = 0; i < 2; i++)
+		pair_open(l, &forkers[i].c, &forkers[i].s);
+	ok(pthread_atfork(second_forks, NULL, NULL));
+	fork_and_hear(&forkers[0]);
+	pthread_join(forkers[1].t, NULL);
+	for (int i = 0; i < 2; i++) {
+		close(forkers[i].c);
+		close(forkers[i].s);
+	}
+	close(l);
+}
+END_TEST
+
 void calls_spawn(Suite *s)
 {
 #if defined(__x86_64__) || defined(__aarch64__)
 	SUITE_ADD(s, vfork_and_exec);
 #endif
-	SUITE_ADD(s, spawned, kept);
+	SUITE_ADD(s, spawned, kept, forks_at_once);
 }
