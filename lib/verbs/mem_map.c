@@ -274,21 +274,21 @@ static void reg(struct map_range *r, struct map_pass *pass)
 	range_link(r);
 }
 
-bool map_reg(struct map_range *r, const void *addr, size_t len, bool write, struct map_pass *pass)
+enum vma_fit map_reg(struct map_range *r, const void *addr, size_t len, bool write, struct map_pass *pass)
 {
+	enum vma_fit fit;
 	struct guard g;
-	bool ok;
 
 	*pass = (struct map_pass){ .fd = -1 };
 	r->start = (uintptr_t)addr;
 	r->end = r->start + len;
 	least_ask();
 	lock(&g);
-	ok = !write || vma_writable(r->start, r->end);
-	if (ok)
+	fit = vma_fit(r->start, r->end, write);
+	if (fit == VMA_FITS)
 		reg(r, pass);
 	unlock(&g);
-	return ok;
+	return fit;
 }
 
 void map_move(struct map_range *to, struct map_range *from)

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vma.h"
+
 #define MAP_LEAST       4096u
 #define MAP_SMALL       65536u       /* registering less than that takes several times as long with it, ... */
 #define MAP_SMALL_TRIES 32u          /* ... so a program that does so again and again is spared */
@@ -51,8 +53,8 @@ struct map_pass {
  * this process has it.  false: cannot.
  */
 bool map_show(const struct map_pass *);
-/* Enters [addr, addr+len) and says what the daemon may map of it.  false: some is to be written, and is read-only. */
-bool map_reg(struct map_range *, const void *addr, size_t len, bool write, struct map_pass *);
+/* Enters [addr, addr+len) and says what the daemon may map of it, if it can all be read, or written to. */
+enum vma_fit map_reg(struct map_range *, const void *addr, size_t len, bool write, struct map_pass *);
 /* Enters a range that the daemon reaches by its addresses: nothing there is converted, or turned back, while it is. */
 void map_reg_lazy(struct map_range *, const void *addr, size_t len);
 /* Moves the entry from one struct to another that is empty. */

@@ -133,16 +133,22 @@ static int reg_do(struct rd_mr *mr, enum msg_op op, const struct mr_src *src)
 	struct map_pass map = { .fd = src->fd, .off = src->off };
 	struct msg_req req = { .op = op };
 	struct msg_rep rep;
+	const bool write = mr->access & IBV_ACCESS_LOCAL_WRITE;
+	enum vma_fit fit = VMA_FITS;
 	bool maps;
 	int err;
 
 	mr->kind = src->kind;
 	maps = is_plain(mr) && mr->mr.length;
-	/* The daemon can write to any page.  A driver could not pin for writing what the program itself may not write. */
-	if (maps && !map_reg(&mr->range, mr->mr.addr, mr->mr.length, mr->access & IBV_ACCESS_LOCAL_WRITE, &map))
-		return refuse(c, 0, "ibv_reg_mr", EFAULT,
-			      "some of the %zu bytes at %p are read-only: leave out IBV_ACCESS_LOCAL_WRITE",
-			      mr->mr.length, mr->mr.addr);
+	/* The daemon can read and write any page.  A driver could not pin what is not there, or is not the program's to write. */
+	if (maps)
+		fit = map_reg(&mr->range, mr->mr.addr, mr->mr.length, write, &map);
+	if (fit != VMA_FITS)
+		return refuse(c, 0, "ibv_reg_mr", EFAULT, "some of the %zu bytes at %p are %s", mr->mr.length,
+			      mr->mr.addr,
+			      fit == VMA_GAP ? "not mapped"
+			      : write        ? "read-only: leave out IBV_ACCESS_LOCAL_WRITE"
+					     : "not to be read");
 	if (mr->kind == MR_MEM && !maps)
 		map_reg_lazy(&mr->range, mr->mr.addr, mr->mr.length);
 	req.mr.pd = mr->pd;

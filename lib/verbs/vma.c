@@ -20,6 +20,7 @@ struct query {
 };
 #define QUERY          _IOWR('f', 17, struct query)
 #define QUERY_NEXT     16u
+#define QUERY_READABLE 1u
 #define QUERY_WRITABLE 2u
 #define QUERY_SHARED   8u
 
@@ -163,44 +164,73 @@ int vma_prot(const struct vma *v)
 
 static struct vma_reader reader; /* where the kernel cannot be asked; under the lock of mem_map.h */
 
-/* *all: each mapping there has the flag if it is wanted, or none has it.  false: this kernel cannot be asked. */
-static bool ask_all(int fd, uintptr_t start, uintptr_t end, uint64_t flag, uint64_t want, bool *all)
+/* Of a mapping that has the byte at, or is the next one behind it. */
+static enum vma_fit fit_one(uintptr_t start, uintptr_t end, uintptr_t at, uintptr_t from, bool able)
+{
+	if (from > at && at > start)
+		return VMA_GAP;
+	return able || from >= end ? VMA_FITS : VMA_UNABLE;
+}
+
+/* false: this kernel cannot be asked. */
+static bool fit_ask(int fd, uintptr_t start, uintptr_t end, uint64_t flag, enum vma_fit *fit)
 {
 	struct query q = { .size = sizeof(q), .how = QUERY_NEXT };
 
-	*all = true;
-	for (q.addr = start; q.addr < end && *all; q.addr = q.end) {
-		if (syscall(SYS_ioctl, fd, QUERY, &q))
+	*fit = VMA_FITS;
+	for (q.addr = start; q.addr < end && *fit == VMA_FITS; q.addr = q.end) {
+		if (syscall(SYS_ioctl, fd, QUERY, &q)) {
+			*fit = q.addr > start ? VMA_GAP : VMA_FITS;
 			return errno == ENOENT;
-		*all = q.start >= end || (q.flags & flag) == want;
+		}
+		*fit = fit_one(start, end, q.addr, q.start, q.flags & flag);
 	}
 	return true;
 }
 
-bool vma_writable(uintptr_t start, uintptr_t end)
+static enum vma_fit fit_read(struct vma_reader *r, uintptr_t start, uintptr_t end, bool write)
+{
+	enum vma_fit fit = VMA_FITS;
+	uintptr_t at = start;
+	struct vma v;
+
+	while (at < end && fit == VMA_FITS && vma_next(r, &v)) {
+		if (v.end <= at)
+			continue;
+		fit = fit_one(start, end, at, v.start, write ? v.perm[1] == 'w' : v.perm[0] == 'r');
+		at = v.end;
+	}
+	return fit == VMA_FITS && at > start && at < end ? VMA_GAP : fit;
+}
+
+enum vma_fit vma_fit(uintptr_t start, uintptr_t end, bool write)
 {
 	struct vma_reader *r = &reader;
-	struct vma v;
-	bool ok = true;
+	enum vma_fit fit;
 
 	if (!vma_open(r))
-		return true;
-	if (!ask_all(r->fd, start, end, QUERY_WRITABLE, QUERY_WRITABLE, &ok))
-		while (ok && vma_next(r, &v) && v.start < end)
-			ok = v.end <= start || v.perm[1] == 'w';
+		return VMA_FITS;
+	if (!fit_ask(r->fd, start, end, write ? QUERY_WRITABLE : QUERY_READABLE, &fit))
+		fit = fit_read(r, start, end, write);
 	vma_close(r);
-	return ok;
+	return fit;
 }
 
 bool vma_shared(uintptr_t start, uintptr_t end)
 {
+	struct query q = { .size = sizeof(q), .how = QUERY_NEXT };
 	struct vma_reader *r = &reader;
-	bool none;
+	bool may = false;
 
 	if (!vma_open(r))
 		return false;
-	if (!ask_all(r->fd, start, end, QUERY_SHARED, 0, &none))
-		none = false;
+	for (q.addr = start; q.addr < end && !may; q.addr = q.end) {
+		if (syscall(SYS_ioctl, r->fd, QUERY, &q)) {
+			may = errno != ENOENT;
+			break;
+		}
+		may = q.start < end && q.flags & QUERY_SHARED;
+	}
 	vma_close(r);
-	return !none;
+	return may;
 }

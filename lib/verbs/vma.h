@@ -71,8 +71,12 @@ bool vma_policy_same(uintptr_t a, uintptr_t b);
 /* The policy of all that is mapped there becomes that of the first len bytes of a memfd, whoever maps or writes it. */
 bool vma_policy_to_file(uintptr_t at, size_t len, int fd);
 
-/* Nothing that is mapped there is read-only; also if that cannot be found out.  No page is touched. */
-bool vma_writable(uintptr_t start, uintptr_t end);
+/*
+ * Whether all that is there can be read, or written to, and whether what begins at start has gaps.  FITS also if that cannot be found
+ * out, and if nothing is at start, where a stack may be about to grow to.  No page is touched.
+ */
+enum vma_fit { VMA_FITS, VMA_GAP, VMA_UNABLE };
+enum vma_fit vma_fit(uintptr_t start, uintptr_t end, bool write);
 /* Some of what is mapped there may be shared with others; also if the kernel cannot be asked. */
 bool vma_shared(uintptr_t start, uintptr_t end);
 

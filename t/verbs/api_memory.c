@@ -408,6 +408,52 @@ START_TEST(rereg)
 }
 END_TEST
 
+/* A region that goes on where nothing is mapped, or where nothing may be read, is none, unless it is paged on demand. */
+START_TEST(gap)
+{
+	static const unsigned access[] = { 0, IBV_ACCESS_LOCAL_WRITE, RIGHTS };
+	unsigned char *p;
+	struct ibv_mr *m;
+	struct scene s;
+
+	scene_open(&s);
+	p = fix_blank(4 * LEN);
+	ck_assert_int_eq(munmap(p + LEN, 4096), 0);
+	ck_assert_int_eq(mprotect(p + 3 * LEN, LEN, PROT_NONE), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		const struct {
+			size_t from, len;
+			bool ok;
+		} t[] = { { 0, 2 * LEN, false },
+			  { 64, LEN - 63, false },
+			  { 64, LEN - 64, true },
+			  { LEN, LEN, false },
+			  { LEN + 4096, 2 * LEN - 4096, true },
+			  { LEN + 4096, 2 * LEN - 4095, false } };
+
+		for (unsigned j = 0; j < sizeof(t) / sizeof(*t); j++) {
+			errno = 0;
+			m = ibv_reg_mr(s.f.pd, p + t[j].from, t[j].len, access[i]);
+			ck_assert_msg(!m == !t[j].ok && (m || errno == EFAULT), "access %x, row %u: errno %d",
+				      access[i], j, errno);
+			if (m)
+				ck_assert_int_eq(ibv_dereg_mr(m), 0);
+		}
+	}
+	m = ibv_reg_mr(s.f.pd, p, 4 * LEN, RIGHTS | IBV_ACCESS_ON_DEMAND);
+	ck_assert_ptr_nonnull(m);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	m = ibv_reg_mr(s.f.pd, p, LEN, RIGHTS);
+	ck_assert_ptr_nonnull(m);
+	ck_assert_int_ne(ibv_rereg_mr(m, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p, LEN + 1, 0), 0);
+	ck_assert_int_eq(errno, EFAULT);
+	ck_assert(m->addr == p && m->length == LEN);
+	ck_assert_int_eq(ibv_dereg_mr(m), 0);
+	munmap(p, 4 * LEN);
+	scene_close(&s);
+}
+END_TEST
+
 /* Memory that the program may not write is not registered for writing; nothing is touched to find out. */
 START_TEST(read_only)
 {
@@ -453,5 +499,5 @@ END_TEST
 void api_memory(Suite *s)
 {
 	SUITE_ADD(s, null_mr, on_demand, advice, device_memory, dmabuf, dm_export, dm_export_unknown, rereg,
-		  rereg_zero_based, read_only);
+		  rereg_zero_based, gap, read_only);
 }
