@@ -282,9 +282,7 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_
 	struct msg_gid m;
 	int err;
 
-	if (flags)
-		return EOPNOTSUPP;
-	if (entry_size < sizeof(*entry))
+	if (flags || entry_size < sizeof(*entry))
 		return EINVAL;
 	err = gid_get(to_ctx(context), port, index, &m);
 	if (err)
@@ -303,9 +301,7 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 	struct msg_gid m;
 	int err = 0;
 
-	if (flags)
-		return -EOPNOTSUPP;
-	if (entry_size < sizeof(*entries))
+	if (flags || entry_size < sizeof(*entries))
 		return -EINVAL;
 	for (uint32_t i = 0; i < RDMAD_GIDS && !(err = gid_get(to_ctx(context), 1, i, &m)); i++) {
 		char *at = (char *)entries + n * entry_size;

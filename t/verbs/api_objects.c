@@ -89,7 +89,8 @@ START_TEST(query) /* conf: CA17-26, rule 1.3, rule 1.7 */
 			ck_assert_ptr_nonnull(if_indextoname(e.ndev_ifindex, name));
 	}
 	ck_assert_int_eq(ibv_query_gid_ex(f.ctx, 1, (uint32_t)port.gid_tbl_len, &e, 0), EINVAL);
-	ck_assert_int_ne(ibv_query_gid_ex(f.ctx, 1, 0, &e, 1), 0);
+	ck_assert_int_eq(ibv_query_gid_ex(f.ctx, 1, 0, &e, 1), EINVAL);
+	ck_assert_int_eq(ibv_query_gid_table(f.ctx, table, 64, 1), -EINVAL);
 	n = ibv_query_gid_table(f.ctx, table, 64, 0);
 	ck_assert_int_eq(n, port.gid_tbl_len - empty);
 	ck_assert_int_eq(ibv_query_gid_table(f.ctx, table, (size_t)n - 1, 0), -EINVAL);
