@@ -47,6 +47,7 @@ struct hca_cfg {
 	uint32_t burst_len;       /* payload bytes of a burst to a foreign GID, at most (e.g. 61440) */
 	uint32_t local_burst_len; /* and to a GID of hca_local_set() */
 	bool early_retrans;       /* send again after some round trips, not only at the ACK timeout */
+	uint8_t least_timeout;    /* a shorter ACK timeout of a QP counts as this one (code); 0: none does */
 	bool selective;           /* keep what comes behind a gap (keep.h), and mend gaps of peers that do (mend.h) */
 	uint32_t window_len;      /* bytes in flight to one foreign GID, at the start and at the most */
 	uint32_t

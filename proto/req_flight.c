@@ -25,11 +25,13 @@
  *
  * Nobody owes an ACK before one was asked for, so the time runs from the last AckReq; the ACK timeout from the first
  * that is not answered.  The specification lets that be up to four times as long as it says; we take three where
- * it is short, because what looks like a dead peer may be one without a core.
+ * it is short, because what looks like a dead peer may be one without a core.  For the same reason there is a
+ * least timeout, as adapters have one, too.
  */
-uint64_t req_patience_ns(const struct qp *qp)
+uint64_t req_patience_ns(const struct hca *h, const struct qp *qp)
 {
-	uint64_t ns = ack_timeout_ns(qp->attr.timeout);
+	uint8_t code = qp->attr.timeout;
+	uint64_t ns = ack_timeout_ns(code && code < h->cfg.least_timeout ? h->cfg.least_timeout : code);
 
 	return ns + (2 * ns < BUSY_NS ? 2 * ns : BUSY_NS);
 }
@@ -54,7 +56,7 @@ void req_watch(struct hca *h, struct qp *qp)
 	mono_t at;
 
 	if (mono_is_never(q->patience))
-		q->patience = mono_add(h->now, req_patience_ns(qp));
+		q->patience = mono_add(h->now, req_patience_ns(h, qp));
 	at = q->patience;
 	if (h->cfg.early_retrans && !qp->path->local && q->early < EARLY_MAX && psn_before(q->una, q->ask_end))
 		at = mono_min(at, mono_add(h->now, early_ns(qp) << q->early));

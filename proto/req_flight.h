@@ -71,9 +71,9 @@ static inline bool req_acked(struct qp *qp, uint32_t n, struct acked *a)
 /* Behind req_acked() and the completions: all retries are there again, and the timer runs for what is left. */
 void req_acked_all(struct hca *, struct qp *);
 
-void req_watch(struct hca *, struct qp *);     /* starts the timer for what is in flight */
-uint64_t req_patience_ns(const struct qp *qp); /* how long it waits for an ACK */
-void req_stop(struct hca *, struct qp *);      /* takes everything out of flight */
+void req_watch(struct hca *, struct qp *);                       /* starts the timer for what is in flight */
+uint64_t req_patience_ns(const struct hca *, const struct qp *); /* how long it waits for an ACK */
+void req_stop(struct hca *, struct qp *);                        /* takes everything out of flight */
 
 /* It goes another way now: what the old one took is forgotten. */
 static inline void req_untimed(struct req *q)

@@ -72,7 +72,7 @@ void why_fill(const struct hca *h, const struct qp *qp, struct why *w, enum why_
 		.naks = q->naks,
 		.rnrs = q->rnrs,
 		.early = q->early,
-		.timeout_ns = req_patience_ns(qp),
+		.timeout_ns = req_patience_ns(h, qp),
 		.retry_cnt = qp->attr.retry_cnt,
 		.last_op = q->last_op,
 		.tx_pkts = qp->tx_pkts - q->tx_base,

@@ -25,6 +25,7 @@
 
 #define BURST_LEN       61440u /* 15 packets of 4096: the most that one GSO send takes */
 #define LOCAL_BURST_LEN (1u << 20)
+#define LEAST_TIMEOUT   8u /* 1 ms; rxe has a tick of 1 to 4 ms, ConnectX 268 or 500 ms */
 
 struct thread {
 	struct shard *shard;
@@ -105,6 +106,7 @@ static int hcas_new(struct shard *s)
 		.burst_len = BURST_LEN,
 		.local_burst_len = LOCAL_BURST_LEN,
 		.early_retrans = true,
+		.least_timeout = LEAST_TIMEOUT,
 		.selective = true,
 		.marks = net_marks,
 	};

@@ -265,6 +265,31 @@ START_TEST(nak_of_what_was_not_sent) /* conf: rule 4.5 */
 }
 END_TEST
 
+/* DARE asks for 8 us and no retry; an HCA may have a timeout that is its least. */
+START_TEST(least_timeout) /* conf: rule 4.5 */
+{
+	struct link_conf c = conf_rc;
+	mono_t start_time;
+	struct burst b;
+	struct rig r;
+
+	rig_least_timeout = 8;
+	rig_init(&r, LINK_WIRE);
+	c.retry = 0;
+	c.timeout = 1;
+	rig_connect(&r, &c);
+	start_time = r.now;
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 4);
+	ck_assert(take(&r, &r.a, &b));
+	while (wc_status(&r.a, 1) == 255)
+		ck_assert(rig_tick(&r));
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_RETRY_EXC_ERR);
+	ck_assert_uint_eq(r.now.ns - start_time.ns, 3 * ack_timeout_ns(8));
+	rig_fini(&r);
+	rig_least_timeout = 0;
+}
+END_TEST
+
 /* A request of RC without an opcode, or with a payload that it may not have, at the PSN that is expected. */
 START_TEST(no_request) /* conf: rule 4.2 */
 {
@@ -467,5 +492,5 @@ START_TEST(nothing) /* conf: C9-88, rule 4.6, rule 6.1 */
 END_TEST
 
 TEST_MAIN("core_edge", implied_again, implied_once, nothing, depth_is_rounded, depth_0, gap_closes_before_nak,
-	  uc_srq_abort, srq_done_overrun, ud_too_long, nak_in_progress, nak_of_what_was_not_sent, no_request,
-	  fault_waits_in_sqd, srq_limit_below, mcast_pkey)
+	  uc_srq_abort, srq_done_overrun, ud_too_long, nak_in_progress, nak_of_what_was_not_sent, least_timeout,
+	  no_request, fault_waits_in_sqd, srq_limit_below, mcast_pkey)

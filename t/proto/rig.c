@@ -96,11 +96,13 @@ static const uint16_t pkeys[2][RIG_PKEYS] = { { PKEY_DEFAULT, 0x8001, 0x0002, 0x
 uint16_t rig_pkey(const struct rig *r, const struct host *x, unsigned row) { return pkeys[x == &r->b][row]; }
 
 uint32_t rig_no_kinds;
+uint8_t rig_least_timeout;
 
 static void host_init(struct host *x, enum link_mode mode, unsigned number, uint64_t seed)
 {
 	struct hca_cfg cfg = { .mem = &mem,
 			       .no_kinds = rig_no_kinds,
+			       .least_timeout = rig_least_timeout,
 			       .seed = seed,
 			       .qpn_low = number,
 			       .qpn_low_bits = 1,

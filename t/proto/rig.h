@@ -74,7 +74,8 @@ struct link_conf {
 	uint32_t srqn_b;
 };
 extern const struct link_conf conf_rc;
-extern uint32_t rig_no_kinds; /* of hosts that are made from now on: hca_cfg.no_kinds */
+extern uint32_t rig_no_kinds;     /* of hosts that are made from now on: hca_cfg.no_kinds */
+extern uint8_t rig_least_timeout; /* likewise */
 
 /*
  * P_Key tables, behind row 0: in partition 1 both are full members, in 2 b is, in 3 a is, in 4 neither.  b has them
