@@ -65,6 +65,20 @@ int daemon_find(const char *name, bool quiet)
 	return -1;
 }
 
+/* Those that there is no room for the kernel closes. */
+static bool all_came(const struct msg_rep *rep, const int *fds, unsigned fd_n)
+{
+	unsigned n = fd_n < rep->fd_n ? fd_n : rep->fd_n;
+
+	if (!n || fds[n - 1] >= 0)
+		return true;
+	fprintf(stderr, "rdmactl: no descriptor is left for the daemon's answer: raise ulimit -n\n");
+	while (n--)
+		if (fds[n] >= 0)
+			close(fds[n]);
+	return false;
+}
+
 bool daemon_ask(int fd, const struct msg_req *req, struct msg_rep *rep, int *fds, unsigned fd_n)
 {
 	ssize_t n = sock_swap_fds(fd, req, msg_req_len(req->op), rep, sizeof(*rep), fds, fd_n);
@@ -82,7 +96,7 @@ bool daemon_ask(int fd, const struct msg_req *req, struct msg_rep *rep, int *fds
 			"daemon of your own\n");
 	else if (rep->err)
 		fprintf(stderr, "rdmactl: the daemon answered: %s\n", strerror(rep->err));
-	return !rep->err;
+	return !rep->err && all_came(rep, fds, fd_n);
 }
 
 bool daemon_hello(int fd)

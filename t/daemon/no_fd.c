@@ -165,4 +165,16 @@ START_TEST(last)
 }
 END_TEST
 
-TEST_MAIN("no descriptor left", outside, inside, last)
+/* It is rdmactl that has none. */
+START_TEST(asking)
+{
+	own_network();
+	daemon_start();
+	setenv("RDMAD_SOCKET", daemon_socket(), 1);
+	says("sh -c 'exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n 4; exec ./rdmactl why'",
+	     "no descriptor is left");
+	daemon_stop();
+}
+END_TEST
+
+TEST_MAIN("no descriptor left", outside, inside, last, asking)
