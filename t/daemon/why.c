@@ -208,6 +208,7 @@ START_TEST(verbs)
 		why_verb(&call, t[i].err);
 		said(&ann, t[i].cause, "%s", t[i].text);
 	}
+	ck_assert_ptr_nonnull(strstr(why_hint(WHY_VERB_LIMIT), "no memory left")); /* ENOMEM may be that, too */
 	/* The handler knows more. */
 	{
 		struct msg_req req = { .op = MSG_CQ_CREATE };
