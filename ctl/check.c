@@ -336,7 +336,9 @@ static bool frames(struct reading *r)
 		good = v;
 		if (good)
 			view_take(r, v);
-		if (good && !disturbed(r, &it))
+		if (good && disturbed(r, &it))
+			c->disturbed++;
+		else if (good)
 			frame(c, f, link, it.data, it.caplen);
 	}
 	c->frames = f->no;
@@ -387,9 +389,10 @@ static int file(const char *name, const struct options *o)
 	summary(r, o);
 	if (c->no_memory || !c->packets) {
 		fprintf(stderr, "rdmactl: %s: %s\n", name,
-			c->no_memory ? "not all could be checked: no memory"
-			: c->cut     ? "its RoCEv2 packets are cut off too early: capture with -s 0"
-				     : "no RoCEv2 packet in it (UDP port 4791)");
+			c->no_memory   ? "not all could be checked: no memory"
+			: c->cut       ? "its RoCEv2 packets are cut off too early: capture with -s 0"
+			: c->disturbed ? "a rule dropped or damaged its packets: of these none is judged"
+				       : "no RoCEv2 packet in it (UDP port 4791)");
 		status = 2;
 	}
 	source_close(&r->source);
