@@ -112,6 +112,7 @@ struct ladder {
 	uint64_t skipped; /* beyond max */
 	uint64_t drops;   /* the capture had no room for so many */
 	uint64_t cut;     /* frames that the capture has cut */
+	uint32_t missed;  /* packets that the capture has not, and that may come late */
 	int odd_link;     /* link type of frames that cannot be read; 0: there was none */
 	uint32_t max;
 	uint64_t early_ns; /* clocks are so uneven that a packet may arrive so long before it left */

@@ -13,8 +13,10 @@
 #include "../proto/aeth.h"
 #include "ladder.h"
 
-#define GAP_MAX   4096u  /* packets that are missed one by one */
-#define LOOK_BACK 16384u /* rungs that are looked at again */
+#define GAP_MAX   4096u      /* packets that are missed one by one, of a gap, */
+#define MISSED    (1u << 20) /* and of all gaps; of further ones those */
+#define GAP_FEW   16u        /* that most likely come late */
+#define LOOK_BACK 16384u     /* rungs that are looked at again */
 
 static int64_t rel(const struct ladder *l, const struct stream *s, uint64_t seq)
 {
@@ -57,7 +59,10 @@ static void missing(struct ladder *l, uint32_t i, const struct stream *of, const
 			 : "%" PRIu64
 			   " packets are missing here: they were lost before the point of the capture, or come late",
 		  n);
-	for (uint64_t k = 0; k < n && k < GAP_MAX; k++)
+	if (n > (l->missed < MISSED ? GAP_MAX : GAP_FEW))
+		n = l->missed < MISSED ? GAP_MAX : GAP_FEW;
+	l->missed += (uint32_t)n;
+	for (uint64_t k = 0; k < n; k++)
 		map_put(l, key_of(of, seq + k) | answer, l->n - 1);
 }
 
