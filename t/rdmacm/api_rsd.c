@@ -197,12 +197,12 @@ START_TEST(rsd_shutdown)
 }
 END_TEST
 
-/* So that a pointer into freed memory leads nowhere. */
-static void freed_spoil(void)
-{
-	static void *taken[256];
+#define BLOCKS 256u
 
-	for (size_t i = 0; i < 256; i++) {
+/* So that a pointer into freed memory leads nowhere. */
+static void freed_spoil(void *taken[BLOCKS])
+{
+	for (size_t i = 0; i < BLOCKS; i++) {
 		taken[i] = malloc(16 * (i + 1));
 		ck_assert_ptr_nonnull(taken[i]);
 		memset(taken[i], 0xa5, 16 * (i + 1));
@@ -212,6 +212,7 @@ static void freed_spoil(void)
 /* One that cannot be had, for want of descriptors, is nothing that the next one meets. */
 START_TEST(rsd_full)
 {
+	void *taken[BLOCKS];
 	struct rlimit old;
 	int fd, n = 0;
 
@@ -220,8 +221,10 @@ START_TEST(rsd_full)
 		fd = rsocket(AF_INET, SOCK_DGRAM, 0);
 		ck_assert(fd >= 0 || errno == EMFILE);
 		ok(setrlimit(RLIMIT_NOFILE, &old));
-		freed_spoil();
+		freed_spoil(taken);
 		ok(rclose(dgram_open()));
+		for (size_t i = 0; i < BLOCKS; i++)
+			free(taken[i]);
 	} while (fd < 0);
 	ck_assert_int_gt(n, 4); /* the last of them is for the thread */
 	ok(rclose(fd));
