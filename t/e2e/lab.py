@@ -270,6 +270,16 @@ def port_next():
 
 # ---- daemons -------------------------------------------------------------------
 
+def held(address):
+    """What holds the private daemon there, which ends when nobody does: until its standard input is closed."""
+    p = subprocess.Popen([os.path.join(BUILD, "rdmad-run"), "-s", address, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    p.stdin.write(b"\n")
+    p.stdin.flush()
+    if not p.stdout.readline():
+        raise Failed("the daemon at %s cannot be held" % address)
+    return p
+
+
 class Daemon:
     count = 0
     private = False     # for the user who runs it alone: it need not keep users apart
