@@ -118,6 +118,7 @@ int main(int argc, char **argv)
 	bool check = false;
 	struct topology t;
 	char *text;
+	bool good;
 	size_t len;
 	int o, status = 0;
 
@@ -136,9 +137,10 @@ int main(int argc, char **argv)
 		usage(2);
 	}
 	text = text_of(argv[optind], &len);
-	if (!topology_read(&t, argv[optind], text, len))
-		return 2;
+	good = topology_read(&t, argv[optind], text, len);
 	free(text);
+	if (!good)
+		return 2;
 	if (seed)
 		t.seed = seed_of(seed);
 	if (check)

@@ -84,7 +84,7 @@ struct topology {
 	unsigned hosts_line, sample_line;
 };
 
-/* False: said what is wrong, in which line, and what to do; name: of the file, for that. */
+/* False: said what is wrong, in which line, and what to do, and nothing is to be freed; name: of the file, for that. */
 bool topology_read(struct topology *, const char *name, const char *text, size_t len);
 void topology_free(struct topology *);
 

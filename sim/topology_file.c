@@ -465,5 +465,6 @@ bool topology_read(struct topology *t, const char *name, const char *text, size_
 	if (yaml_read(text, len, &err, whole, t) && topology_check(t, &err))
 		return true;
 	fprintf(stderr, "rdmad-sim: %s:%u: %s\n", name, err.line ? err.line : 1, err.text);
+	topology_free(t);
 	return false;
 }

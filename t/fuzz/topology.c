@@ -62,9 +62,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct topology t;
 
 	quiet();
-	if (topology_read(&t, "fuzz", (const char *)data, len))
+	if (topology_read(&t, "fuzz", (const char *)data, len)) {
 		good(&t);
-	topology_free(&t);
+		topology_free(&t);
+	}
 	loud();
 	return 0;
 }
