@@ -220,7 +220,7 @@ static bool listens_at(const struct conn *c, in_port_t port)
 void listeners_end(const struct sockaddr_storage *at)
 {
 	for (int fd = 0; fd < conn_top(); fd++) {
-		struct conn *c = conn_at(fd) ? conn_get(fd) : NULL;
+		struct conn *c = conn_own(fd);
 
 		if (!c)
 			continue;

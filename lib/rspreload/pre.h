@@ -180,6 +180,8 @@ struct conn {
 
 /* Held; NULL: the descriptor is none of ours, or its rsocket was dropped. */
 struct conn *conn_get(int fd);
+/* The same of those that are this process' already: what is its parent's stays that. */
+struct conn *conn_own(int fd);
 void conn_put(struct conn *);
 void conn_cancelled(void *conn);                             /* the same, of a thread that is cancelled */
 struct conn *conn_new(int rfd, int domain, enum conn_state); /* held; NULL: the rsocket is the caller's */

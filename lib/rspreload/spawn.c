@@ -32,7 +32,7 @@ EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions,
 #if defined(__x86_64__) || defined(__aarch64__)
 static bool has_connection(int fd)
 {
-	struct conn *c = conn_at(fd) ? conn_get(fd) : NULL;
+	struct conn *c = conn_own(fd);
 	bool has = c && (conn_state(c) == CONN_RDMA || conn_state(c) == CONN_CONNECTING);
 
 	if (c)

@@ -88,6 +88,8 @@ static struct conn *peek(int fd)
 
 struct conn *conn_at(int fd) { return peek(fd); }
 
+struct conn *conn_own(int fd) { return peek(fd) ? conn_get(fd) : NULL; }
+
 int conn_top(void) { return __atomic_load_n(&top, __ATOMIC_RELAXED); }
 
 struct conn *conn_get(int fd)
@@ -217,7 +219,7 @@ void conn_drop(struct conn *c)
 EXPORT pid_t fork(void)
 {
 	for (int fd = 0; fd < conn_top(); fd++) {
-		struct conn *c = conn_at(fd) ? conn_get(fd) : NULL; /* what is the parent's stays that */
+		struct conn *c = conn_own(fd);
 
 		if (c) {
 			listener_leave(fd, c);

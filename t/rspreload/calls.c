@@ -52,6 +52,13 @@ void pair_open(int listen, int *client, int *server)
 	ck_assert_int_ne(info.tcpi_state, TCP_ESTABLISHED);
 }
 
+void pair_close(int listen, int client, int server)
+{
+	ok(close(client));
+	ok(close(server));
+	ok(close(listen));
+}
+
 void say(int fd, const char *text) { ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text)); }
 
 void say_there(int from, int to)

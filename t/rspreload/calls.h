@@ -22,6 +22,7 @@ int listener_for(int flags, int backlog);
 void *connector(void *fd);
 /* A connection; whose rsocket it is tells TCP, which knows of none. */
 void pair_open(int listen, int *client, int *server);
+void pair_close(int listen, int client, int server);
 void say(int fd, const char *text);
 void hear(int fd, const char *text);
 void say_there(int from, int to); /* "x", and it has come */

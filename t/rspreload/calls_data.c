@@ -87,9 +87,7 @@ START_TEST(nothing)
 	ok(send(s, NULL, 0, 0));
 	fails(send(c, NULL, 0, MSG_NOSIGNAL), EPIPE);
 	ok(writev(c, &v, 1));
-	ok(close(c));
-	ok(close(s));
-	ok(close(l));
+	pair_close(l, c, s);
 }
 END_TEST
 
@@ -110,9 +108,7 @@ START_TEST(unsent)
 	}
 	ck_assert_int_eq(n, 0);
 	hear(s, "hello");
-	ok(close(c));
-	ok(close(s));
-	ok(close(l));
+	pair_close(l, c, s);
 }
 END_TEST
 
@@ -133,9 +129,7 @@ START_TEST(peeks)
 	}
 	ck_assert_int_eq(n, 3);
 	hear(s, "xyz");
-	ok(close(c));
-	ok(close(s));
-	ok(close(l));
+	pair_close(l, c, s);
 }
 END_TEST
 
@@ -494,9 +488,7 @@ START_TEST(waits_oddly)
 	ck_assert_int_eq(poll(&p, 1, PATIENCE_MS), 1);
 	ck_assert_int_eq(p.revents, POLLHUP);
 	free(set);
-	ok(close(c));
-	ok(close(s));
-	ok(close(l));
+	pair_close(l, c, s);
 }
 END_TEST
 
@@ -524,9 +516,7 @@ START_TEST(several)
 	say(c, "xy");
 	ck_assert_int_eq(preadv2(s, in, 1, -1, 0), 2);
 	ck_assert_str_eq(to[0], "xy");
-	ok(close(c));
-	ok(close(s));
-	ok(close(l));
+	pair_close(l, c, s);
 }
 END_TEST
 

@@ -427,9 +427,7 @@ START_TEST(epoll_dup)
 	ck_assert_int_eq(epoll_wait(third, &got, 1, PATIENCE_MS), 1);
 	ck_assert_uint_eq(got.events, EPOLLRDNORM);
 	ok(close(third));
-	ok(close(c));
-	ok(close(s));
-	ok(close(l));
+	pair_close(l, c, s);
 }
 END_TEST
 

@@ -513,9 +513,7 @@ START_TEST(accept_no_room)
 	ck_assert_int_ge(s, 0);
 	say(c, "x");
 	hear(s, "x");
-	ok(close(c));
-	ok(close(s));
-	ok(close(l));
+	pair_close(l, c, s);
 }
 END_TEST
 
@@ -540,9 +538,7 @@ START_TEST(inherits)
 	ck_assert_int_ne(v, 0);
 	ck_assert_int_eq(read(s, &byte, 1), -1);
 	ck_assert_int_eq(errno, EAGAIN);
-	ok(close(c));
-	ok(close(s));
-	ok(close(l));
+	pair_close(l, c, s);
 }
 END_TEST
 
