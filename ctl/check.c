@@ -270,8 +270,7 @@ static struct view *view_of(struct reading *r, unsigned iface, uint32_t index)
 	if (index && r->view_n >= VIEWS)
 		return view_of(r, iface, 0);
 	if (!frame_link_known(link)) {
-		fprintf(stderr, "rdmactl: %s: link type %d is not supported; capture on an Ethernet interface\n",
-			r->check.find.file, link);
+		fprintf(stderr, "rdmactl: %s: " FRAME_LINK_UNKNOWN "\n", r->check.find.file, link);
 		return NULL;
 	}
 	*at = calloc(1, sizeof(**at));

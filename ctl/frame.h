@@ -35,6 +35,7 @@ enum frame_kind {
 /* Fills in all but no and ns; data points into the frame.  link: a LINKTYPE_ number of the pcap formats. */
 enum frame_kind frame_get(struct frame *, int link, const uint8_t *frame, size_t len);
 bool frame_link_known(int link);
+#define FRAME_LINK_UNKNOWN "link type %d is not supported; capture on an Ethernet interface" /* of an int */
 /* The interface that it was seen on, if the link layer tells of many ("any"); 0: it does not. */
 uint32_t frame_index(int link, const uint8_t *frame, size_t len);
 

@@ -236,8 +236,7 @@ static int draw(struct ladder *l, const struct captures *c, const struct options
 			"messages of the connection manager all (a snaplen of 320)\n",
 			l->name, (unsigned long long)l->cut);
 	if (!l->n && l->odd_link) {
-		fprintf(stderr, "rdmactl: %s: link type %d is not supported; capture on an Ethernet interface\n",
-			l->name, l->odd_link);
+		fprintf(stderr, "rdmactl: %s: " FRAME_LINK_UNKNOWN "\n", l->name, l->odd_link);
 		return 2;
 	}
 	if (!l->n) {
