@@ -261,8 +261,8 @@ static enum end sleep_on(struct cap *c, uint64_t until, const sigset_t *mask)
 {
 	struct pollfd p[4] = { { .fd = c->event, .events = POLLIN },
 			       { .fd = c->fd, .events = POLLIN },
-			       { .fd = c->o.ready, .events = POLLRDHUP },
-			       { .fd = c->file.fd } }; /* a pipe whose reader has gone */
+			       { .fd = c->o.ready, .events = POLLIN | POLLRDHUP }, /* gVisor knows only the first */
+			       { .fd = c->file.fd } };                             /* a pipe whose reader has gone */
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), left = until > now ? until - now : 0;
 	struct timespec limit = { .tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u) };
 	eventfd_t n;

@@ -356,22 +356,29 @@ void foreign_unmap(struct held *held, uid_t uid, struct bill *bill)
 
 /*
  * Reads what a connection to which nothing more can be sent still has, as long as no descriptors are with it.  true: nothing is left.
- * Each message has credentials then, which there is room for, and for nothing else; an end has none.
+ * Each message has credentials then, which there is room for, and for nothing else; an end has none.  With gVisor it looks like an
+ * empty message, which no client of ours sends, and a reset, of a client that left a reply unread, is not told once but always.
  */
 static bool drained(int fd)
 {
-	for (;;) {
+	for (bool reset = false;;) {
 		char room[CMSG_SPACE(sizeof(struct ucred))] __attribute__((aligned(sizeof(size_t))));
-		struct msghdr mh = { .msg_control = room, .msg_controllen = sizeof(room) };
+		char byte;
+		struct iovec iov = { &byte, 1 };
+		struct msghdr mh = {
+			.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
+		};
+		ssize_t n = recvmsg(fd, &mh, MSG_PEEK | MSG_DONTWAIT);
 
-		if (recvmsg(fd, &mh, MSG_PEEK | MSG_DONTWAIT) < 0) {
-			if (errno != ECONNRESET) /* once, of a client that left a reply unread */
+		if (n < 0) {
+			if (errno != ECONNRESET || reset)
 				return false;
+			reset = true;
 			continue;
 		}
 		if (!mh.msg_controllen)
 			return true;
-		if (mh.msg_flags & MSG_CTRUNC)
+		if (!n || mh.msg_flags & MSG_CTRUNC)
 			return false;
 		recv(fd, NULL, 0, MSG_DONTWAIT);
 	}

@@ -52,6 +52,9 @@ int verb_hello(struct call *call)
 		s->prog[i] = isgraph((unsigned char)prog[i]) ? prog[i] : '?';
 	for (unsigned i = 0; i < MSG_RUNS; i++)
 		s->runs.id[i] = call->req->hello.runs.id[i] & INT64_MAX; /* JSON has no more */
+	/* gVisor tells everybody's pid as that of the one who asks.  A client of our own user could do what its number lets us do. */
+	if (s->pid == getpid())
+		s->pid = s->uid == geteuid() ? (pid_t)call->req->hello.pid : 0;
 	s->hello = true;
 	return s->refused ? refuse(call, WHY_QUOTA, s->refused, "user %u has all the connections that he may",
 				   (unsigned)s->uid)

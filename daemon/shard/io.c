@@ -13,8 +13,11 @@ struct io {
 	void *state;
 };
 
-/* Refused by a seccomp profile, by kernel.io_uring_disabled, or not built in. */
-static bool is_refused(int err) { return err == EPERM || err == EACCES || err == ENOSYS || err == ENOMEM; }
+/* Refused by a seccomp profile, by kernel.io_uring_disabled, not built in, or one that lacks what is asked of it (gVisor's). */
+static bool is_refused(int err)
+{
+	return err == EPERM || err == EACCES || err == ENOSYS || err == ENOMEM || err == EINVAL;
+}
 
 int io_new(struct io **out, enum io_kind kind)
 {

@@ -78,6 +78,14 @@ static int steer(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog)) < 0 ? errno : 0;
 }
 
+/* A packet that is too long is to be told, not cut into fragments.  A network stack that cannot (gVisor's) cuts none that fit. */
+static int uncut(int fd, int level, int name, int how)
+{
+	int err = set(fd, level, name, how);
+
+	return err == EOPNOTSUPP ? 0 : err;
+}
+
 /*
  * A GSO send needs the UDP checksum (the kernel refuses UDP_SEGMENT without), so only sockets that do
  * without GSO leave it out as other RoCE senders do.
@@ -89,13 +97,13 @@ int sock_options_out(const struct net *net, const struct net_sock *s, int fd)
 	spare_buffers(fd, net_rcvbuf);
 	if (s->ipv6) {
 		err = set(fd, SOL_IPV6, IPV6_V6ONLY, 1);
-		err = err ? err : set(fd, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
+		err = err ? err : uncut(fd, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
 		set(fd, SOL_IPV6, IPV6_UNICAST_HOPS, NET_TTL);
 		set(fd, SOL_IPV6, IPV6_MULTICAST_HOPS, NET_TTL);
 		set(fd, SOL_IPV6, IPV6_MULTICAST_IF, (int)s->ifindex);
 		set(fd, SOL_IPV6, IPV6_FLOWINFO_SEND, 1);
 	} else {
-		err = set(fd, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+		err = uncut(fd, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 		set(fd, SOL_IP, IP_TTL, NET_TTL);
 		set(fd, SOL_IP, IP_MULTICAST_TTL, NET_TTL);
 		if (!net->gso4)

@@ -121,6 +121,8 @@ static int open_hello(struct conn *c)
 	err = conn_call(c, &req, &rep, -1, NULL, 0);
 	if (!err && rep.hello.abi != RDMAD_ABI)
 		err = EPROTONOSUPPORT;
+	if (!err && c->daemon == c->owner) /* gVisor tells everybody's pid as that of the one who asks */
+		c->daemon = (pid_t)rep.hello.pid;
 	if (err)
 		conn_close(c);
 	return err;

@@ -104,12 +104,17 @@ static void check_lost(const struct pages *w, const char *when)
 
 /* ---- what the file has -------------------------------------------------------------- */
 
-/* The next bytes of [*from, end) that are no hole; 0: there are none.  Page by page: the way to the next hole may be long. */
+/*
+ * The next bytes of [*from, end) that are no hole; 0: there are none.  Page by page: the way to the next hole may be long.  Where
+ * nothing is known of holes (gVisor) all may be data.
+ */
 static size_t data_next(int fd, off_t *from, off_t end)
 {
 	const off_t page = (off_t)page_len();
 	off_t to = syscall(SYS_lseek, fd, *from, SEEK_DATA);
 
+	if (to < 0 && errno != ENXIO && *from < end)
+		return end - *from < (off_t)CHUNK ? (size_t)(end - *from) : CHUNK;
 	if (to < 0 || to >= end)
 		return 0;
 	*from = to;

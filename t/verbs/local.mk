@@ -79,6 +79,7 @@ VERBS_TESTS = \
 	t/verbs/api.test \
 	t/verbs/direct.test \
 	t/verbs/glibc.test \
+	t/verbs/gvisor.test \
 	t/verbs/lid.test \
 	t/verbs/loader.test \
 	t/verbs/symbols.test
