@@ -60,42 +60,46 @@ def _said(argv, limit=120, **kw):
     return done.returncode, done.stdout
 
 
-def _real_package(package):
-    """What a metapackage depends on, itself otherwise."""
+def _depends(package, pattern):
     status, text = _said(["apt-cache", "depends", "--important", package])
-    found = re.search(r"^\s+Depends: (linux-image-\S+)$", text, re.M)
     if status:
         raise Missing("apt knows no package %s" % package)
-    return found.group(1) if found else package
+    return re.findall(r"^\s+Depends: (%s)$" % pattern, text, re.M)
+
+
+def _real_packages(package):
+    """What has the kernel: what a metapackage depends on, itself otherwise; since Linux 7 it is in several."""
+    image = (_depends(package, r"linux-image-\S+") + [package])[0]
+    return _depends(image, r"linux-(?:base|binary|modules)-\d\S+") or [image]
 
 
 def _download(package, directory):
-    """The path of the .deb"""
+    """The paths of the .debs"""
     said = ""
     for again in (False, True):
         if again and os.getuid() == 0:		# the lists may be old, or never have been there
             _said(["apt-get", "-q", "update"], 300)
         try:
-            real = _real_package(package)
+            reals = _real_packages(package)
         except Missing as e:
             said = str(e)
             continue
-        kept = sorted(glob.glob(os.path.join(directory, real + "_*.deb")))
-        if kept:
-            return kept[-1]
+        kept = [sorted(glob.glob(os.path.join(directory, real + "_*.deb")))[-1:] for real in reals]
+        if all(kept):
+            return sum(kept, [])
         part = os.path.join(directory, "download")
         shutil.rmtree(part, ignore_errors=True)
         os.mkdir(part)
         options = ["-o", "APT::Sandbox::User=root"] if os.getuid() == 0 else []
-        status, said = _said(["apt-get", "-q"] + options + ["download", real], 500, cwd=part)
-        got = glob.glob(os.path.join(part, "*.deb"))
-        if status == 0 and got:
-            path = os.path.join(directory, os.path.basename(got[0]))
-            os.rename(got[0], path)
-            return path
+        status, said = _said(["apt-get", "-q"] + options + ["download"] + reals, 500, cwd=part)
+        got = [os.path.basename(deb) for deb in glob.glob(os.path.join(part, "*.deb"))]
+        if status == 0 and len(got) == len(reals):
+            for deb in got:
+                os.rename(os.path.join(part, deb), os.path.join(directory, deb))
+            return [os.path.join(directory, deb) for deb in sorted(got)]
     kept = sorted(glob.glob(os.path.join(directory, "*.deb")))
-    if kept:
-        return kept[-1]		# better an older one than none
+    if kept:		# better an older one than none
+        return [deb for deb in kept if deb.split("_")[1:] == kept[-1].split("_")[1:]]
     raise Missing("no kernel package %s: %s" % (package, said.strip().splitlines()[-1] if said.strip() else "apt-get fails"))
 
 
@@ -105,23 +109,29 @@ def _name(path):
     return re.sub(r"\.ko(\.xz)?$", "", os.path.basename(path)).replace("-", "_")
 
 
-def _unpack(deb):
+def _files(debs):
+    """(name, reader of the bytes) of each file; the bytes are read at once or never"""
+    for deb in debs:
+        with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as p:
+            with tarfile.open(fileobj=p.stdout, mode="r|") as tar:
+                for entry in tar:
+                    if entry.isfile():
+                        yield entry.name, tar.extractfile(entry).read
+
+
+def _unpack(debs):
     """(bytes of the kernel, {module: (its path, its bytes)}, names of modules that are built in)"""
     kernel, modules, builtin = None, {}, set()
-    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as p:
-        with tarfile.open(fileobj=p.stdout, mode="r|") as tar:
-            for entry in tar:
-                if not entry.isfile():
-                    continue
-                if "/boot/vmlinuz-" in entry.name:
-                    kernel = tar.extractfile(entry).read()
-                elif entry.name.endswith("/modules.builtin"):
-                    builtin = {_name(line) for line in tar.extractfile(entry).read().decode().split()}
-                elif re.search(r"/kernel/(crypto|lib|fs|net|arch/x86/crypto|drivers/(infiniband|virtio|net|char))/.*\.ko(\.xz)?$", entry.name):
-                    if "/hw/" not in entry.name and "/drivers/net/" not in entry.name or "virtio" in entry.name or "failover" in entry.name:
-                        modules[_name(entry.name)] = (entry.name, tar.extractfile(entry).read())
+    for name, read in _files(debs):
+        if re.search("/boot/vmlinuz-|/modules/[^/]*/vmlinuz$", name):
+            kernel = read()
+        elif name.endswith("/modules.builtin"):
+            builtin = {_name(line) for line in read().decode().split()}
+        elif re.search(r"/kernel/(crypto|lib|fs|net|arch/x86/crypto|drivers/(infiniband|virtio|net|char))/.*\.ko(\.xz)?$", name):
+            if "/hw/" not in name and "/drivers/net/" not in name or "virtio" in name or "failover" in name:
+                modules[_name(name)] = (name, read())
     if kernel is None:
-        raise Missing("no kernel in %s" % deb)
+        raise Missing("no kernel in %s" % ", ".join(debs))
     return kernel, modules, builtin
 
 
@@ -196,14 +206,14 @@ def make(package, directory):
         raise Missing("%s is not static (Debian: busybox-static)" % BUSYBOX)
     directory = os.path.join(directory, package)
     os.makedirs(directory, exist_ok=True)
-    deb = _download(package, directory)
+    debs = _download(package, directory)
     kernel, initrd = os.path.join(directory, "vmlinuz"), os.path.join(directory, "initrd")
     stamp = os.path.join(directory, "stamp")
-    want = "%s %d %s" % (deb, os.path.getmtime(__file__), HERE)
+    want = "%s %d %s" % (debs, os.path.getmtime(__file__), HERE)
     if not os.path.exists(stamp) or open(stamp).read() != want:
-        data, modules, builtin = _unpack(deb)
+        data, modules, builtin = _unpack(debs)
         for path, content in ((kernel, data), (initrd, _initrd(_ordered(modules, builtin))), (stamp, want.encode())):
             with open(path + ".new", "wb") as f:
                 f.write(content)
             os.rename(path + ".new", path)
-    return kernel, initrd, os.path.basename(deb).split("_")[0]
+    return kernel, initrd, re.sub("^linux-(base|binary|modules)-", "linux-image-", os.path.basename(debs[0])).split("_")[0]
