@@ -84,7 +84,6 @@ static int bind_too(int fd, struct conn *c, bool any)
 		return 0;
 	if (conn_rfd(c) >= 0 && errno == EADDRINUSE && !any && !port_shared(fd))
 		return fail(EADDRINUSE);
-	reg_dropped(c);
 	conn_drop(c);
 	return 0;
 }
@@ -143,7 +142,6 @@ EXPORT int listen(int fd, int backlog)
 			rdmad_rs_early(conn_rfd(c));
 		listener_note(fd);
 	} else {
-		reg_dropped(c);
 		conn_drop(c);
 	}
 	conn_put(c);
@@ -174,10 +172,8 @@ void listener_broken(int fd, struct conn *c)
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&c->lock);
-	if (c->state == CONN_LISTEN) {
-		reg_dropped(c);
+	if (c->state == CONN_LISTEN)
 		listener_end(fd, c);
-	}
 	pthread_mutex_unlock(&c->lock);
 	pthread_setcancelstate(cancel, NULL);
 }
@@ -200,10 +196,8 @@ void listener_leave(int fd, struct conn *c)
 void conn_share(int fd, struct conn *c)
 {
 	pthread_mutex_lock(&c->lock);
-	if (c->state == CONN_OPEN) {
-		reg_dropped(c);
+	if (c->state == CONN_OPEN)
 		conn_drop(c);
-	}
 	pthread_mutex_unlock(&c->lock);
 	listener_leave(fd, c);
 }
@@ -268,7 +262,6 @@ static int connect_tcp(int fd, struct conn *c)
 	int ret = real()->connect(fd, (struct sockaddr *)&c->peer, c->peer_len), err = errno;
 
 	if (!ret || err == EINPROGRESS) {
-		reg_dropped(c);
 		conn_drop(c);
 		errno = err;
 		return ret;
@@ -378,7 +371,6 @@ static void renew(int fd, struct conn *c)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&c->lock);
 	if (c->state == CONN_FAILED && !real()->getsockname(fd, (struct sockaddr *)&a, &len) && port_of(&a)) {
-		reg_dropped(c);
 		conn_drop(c);
 	} else if (c->state == CONN_FAILED) {
 		rfd = __atomic_exchange_n(&c->rfd, -1, __ATOMIC_ACQ_REL);
@@ -437,7 +429,6 @@ static void unconnect(int fd, struct conn *c)
 	case CONN_RDMA:
 		rsetsockopt(conn_rfd(c), SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 		c->err = ECONNABORTED;
-		reg_dropped(c);
 		conn_drop(c);
 		break;
 	case CONN_LISTEN: listener_drop(fd, c); break;
@@ -544,7 +535,6 @@ static bool connect_abort(struct conn *c)
 	is = c->state == CONN_CONNECTING;
 	if (is) {
 		c->err = ECONNABORTED;
-		reg_dropped(c);
 		conn_drop(c);
 	}
 	pthread_setcancelstate(cancel, NULL);

@@ -194,7 +194,7 @@ static inline int conn_look(const struct conn *c, int fd) { return conn_rfd(c) >
 /* The number is closed, or is another file by now, as of one that was closed past us. */
 void conn_forget(int fd);
 void opts_inherit(int fd, struct conn *, struct conn *listen);
-/* From now on the connection is one of TCP. */
+/* From now on it is one of TCP, where it is registered, too. */
 void conn_drop(struct conn *);
 /* Not held: whether there is one. */
 struct conn *conn_at(int fd);

@@ -208,8 +208,10 @@ struct conn *conn_add(int fd, int rfd, int domain, enum conn_state state)
 
 void conn_drop(struct conn *c)
 {
-	int rfd = __atomic_exchange_n(&c->rfd, -1, __ATOMIC_ACQ_REL);
+	int rfd;
 
+	reg_dropped(c);
+	rfd = __atomic_exchange_n(&c->rfd, -1, __ATOMIC_ACQ_REL);
 	__atomic_store_n(&c->state, CONN_TCP, __ATOMIC_RELEASE);
 	if (rfd >= 0)
 		rclose(rfd);
