@@ -130,8 +130,8 @@ static bool begin(struct cap *c, const struct ask *ask)
 	struct msg_rep rep;
 	int fds[2] = { -1, -1 };
 
-	c->fd = daemon_find(ask->socket, false);
-	if (c->fd < 0 || !daemon_hello(c->fd))
+	c->fd = daemon_open(ask->socket);
+	if (c->fd < 0)
 		return false;
 	req.capture.devices = devices_pick(c);
 	memcpy(req.capture.qpn, c->o.qpn, sizeof(c->o.qpn));

@@ -279,8 +279,8 @@ int cdi_main(int argc, char **argv, const struct ask *ask)
 
 	if (wrong)
 		return wrong;
-	fd = daemon_find(ask->socket || name != env ? name : NULL, false); /* which says where the name is from */
-	if (fd < 0 || !daemon_hello(fd))
+	fd = daemon_open(ask->socket || name != env ? name : NULL); /* which says where the name is from */
+	if (fd < 0)
 		return 1;
 	close(fd);
 	return spec_make(&opt, name);

@@ -115,6 +115,16 @@ bool daemon_hello(int fd)
 	return false;
 }
 
+int daemon_open(const char *name)
+{
+	int fd = daemon_find(name, false);
+
+	if (fd < 0 || daemon_hello(fd))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 json_t *daemon_dump(int fd, uint32_t what) { return daemon_dump_of(fd, what, 0, 0); }
 
 json_t *daemon_dump_of(int fd, uint32_t what, uint32_t qpn, uint32_t flags)

@@ -171,7 +171,7 @@ static enum verdict judge(struct doctor *d, const struct cmm_event *e, double ms
 
 enum verdict doctor_cm(struct doctor *d)
 {
-	struct agent a = { .fd = daemon_find(d->socket, false), .events = -1 };
+	struct agent a = { .fd = daemon_open(d->socket), .events = -1 };
 	struct cmm_req req = { .op = CMM_OPEN };
 	long long before = icrc_errors(d);
 	struct cmm_event e = { 0 };
@@ -180,7 +180,7 @@ enum verdict doctor_cm(struct doctor *d)
 	double begin = 0;
 	int err = ECONNRESET;
 
-	if (a.fd >= 0 && daemon_hello(a.fd))
+	if (a.fd >= 0)
 		err = ask(&a, &req, &rep, &a.events);
 	if (err) {
 		v = doctor_say(d, STEP_FAILED, "CM", "its log says why", "%s%s",

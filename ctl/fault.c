@@ -82,17 +82,6 @@ static int check(const char *path)
 	return n < 0 || show_end();
 }
 
-static int connected(const struct ask *ask)
-{
-	int fd = daemon_find(ask->socket, false);
-
-	if (fd >= 0 && !daemon_hello(fd)) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
 static bool swap(int fd, const struct msg_req *req, int with, struct msg_rep *rep)
 {
 	if (sock_swap_fd(fd, req, msg_req_len(req->op), with, rep, sizeof(*rep)) != (ssize_t)sizeof(*rep)) {
@@ -121,7 +110,7 @@ static int add(const struct ask *ask, const char *path, const struct options *op
 
 	if (!text)
 		return 1;
-	fd = connected(ask);
+	fd = daemon_open(ask->socket);
 	mem = memfd_create("rules", MFD_CLOEXEC);
 	if (fd >= 0 && (mem < 0 || write(mem, text, len) != (ssize_t)len)) {
 		fprintf(stderr, "rdmactl: %s\n", strerror(errno));
@@ -152,7 +141,7 @@ static int clear(const struct ask *ask, const char *id)
 		fprintf(stderr, "rdmactl: \"%s\" is not the number of a rule; rdmactl fault list shows them\n", id);
 		return 2;
 	}
-	fd = connected(ask);
+	fd = daemon_open(ask->socket);
 	if (fd < 0)
 		return 1;
 	ok = swap(fd, &req, -1, &rep);
@@ -175,7 +164,7 @@ static void show_rules(const json_t *j)
 
 static int list(const struct ask *ask, bool log)
 {
-	int fd = connected(ask);
+	int fd = daemon_open(ask->socket);
 	json_t *j, *n;
 	size_t i;
 

@@ -186,7 +186,7 @@ static void wait_for(struct live *v, const struct source *s, pid_t pid)
 int ladder_live(struct ladder *l, const struct ask *ask, const char *count, const char *seconds,
 		void (*take)(void *, const struct source *, const struct pcapng_item *, uint64_t), void *arg)
 {
-	struct live v = { .l = l, .fd = daemon_find(ask->socket, false) };
+	struct live v = { .l = l, .fd = daemon_open(ask->socket) };
 	struct sigaction act = { .sa_handler = on_signal };
 	struct source s = { .fd = -1 };
 	struct pcapng_item it;
@@ -195,7 +195,7 @@ int ladder_live(struct ladder *l, const struct ask *ask, const char *count, cons
 	int out = -1, status = 0;
 	pid_t pid = -1;
 
-	if (v.fd < 0 || !daemon_hello(v.fd))
+	if (v.fd < 0)
 		return 1;
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);

@@ -90,14 +90,14 @@ int show_json(json_t *j)
 	return show_end();
 }
 
-json_t *show_ask(const struct ask *ask, uint32_t what)
+json_t *show_ask(const struct ask *ask, uint32_t what, uint32_t qpn)
 {
-	int fd = daemon_find(ask->socket, false);
+	int fd = daemon_open(ask->socket);
 	json_t *j;
 
 	if (fd < 0)
 		return NULL;
-	j = daemon_hello(fd) ? daemon_dump(fd, what) : NULL;
+	j = daemon_dump_of(fd, what, qpn, 0);
 	close(fd);
 	return j;
 }
@@ -124,7 +124,7 @@ int show_dump(int argc, char **argv, const struct ask *ask, uint32_t what, void 
 	}
 	if (optind != argc)
 		return rdmactl_wrong(argv[0], "\"%s\" is too many; it takes no arguments", argv[optind]);
-	j = show_ask(&a, what);
+	j = show_ask(&a, what, 0);
 	if (!j)
 		return 1;
 	if (a.json)

@@ -13,8 +13,8 @@
 /* All of a command that has no options of its own: what is an enum dump_what. */
 int show_dump(int argc, char **argv, const struct ask *, uint32_t what, void (*show)(const json_t *));
 
-/* A dump of the daemon that is asked for; NULL: none, and that was said. */
-json_t *show_ask(const struct ask *, uint32_t what);
+/* A dump of the daemon that is asked for, of one queue pair or, with 0, of all; NULL: none, and that was said. */
+json_t *show_ask(const struct ask *, uint32_t what, uint32_t qpn);
 
 /* Prints j, takes it, and flushes stdout: the exit status. */
 int show_json(json_t *j);

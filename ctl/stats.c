@@ -73,7 +73,7 @@ int stats_main(int argc, char **argv, const struct ask *ask)
 		return rdmactl_wrong(argv[0], "\"%s\" is too many; it takes no arguments", argv[optind]);
 	if (a.json + open + classic > 1)
 		return rdmactl_wrong(argv[0], "one of --json, --openmetrics and --prometheus");
-	j = show_ask(&a, DUMP_STATS);
+	j = show_ask(&a, DUMP_STATS, 0);
 	if (!j)
 		return 1;
 	if (a.json)

@@ -77,7 +77,7 @@ static int batch(const struct options *o)
 
 /* ---- a terminal --------------------------------------------------------------------- */
 
-/* Messages of daemon_find() and its like go into a string while the screen is ours. */
+/* Messages of daemon_open() and its like go into a string while the screen is ours. */
 struct said {
 	char *text;
 	size_t len;

@@ -112,14 +112,12 @@ static bool dumps(struct top_sample *s, json_t *qps, json_t *stats)
 bool top_take(struct top_sample *s, int *fd, const struct ask *ask, const struct top_sample *old)
 {
 	json_t *qps = NULL, *stats = NULL;
-	bool good = true;
+	bool good;
 
 	*s = (struct top_sample){ 0 };
-	if (*fd < 0) {
-		*fd = daemon_find(ask->socket, false);
-		good = *fd >= 0 && daemon_hello(*fd);
-	}
-	if (good)
+	if (*fd < 0)
+		*fd = daemon_open(ask->socket);
+	if (*fd >= 0)
 		qps = daemon_dump(*fd, DUMP_QPS);
 	if (qps)
 		stats = daemon_dump(*fd, DUMP_STATS);

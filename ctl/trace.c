@@ -80,7 +80,7 @@ int trace_main(int argc, char **argv, const struct ask *ask)
 	struct ask a = *ask;
 	bool on = false, packets = false;
 	uint32_t qpn = 0;
-	int c, fd, status = 1;
+	int c, fd, status;
 
 	while ((c = getopt_long(argc, argv, "fps:jh", longs, NULL)) >= 0) {
 		switch (c) {
@@ -96,11 +96,10 @@ int trace_main(int argc, char **argv, const struct ask *ask)
 		return 2;
 	if (packets && !on)
 		return rdmactl_wrong(argv[0], "--packets goes with --follow");
-	fd = daemon_find(a.socket, false);
+	fd = daemon_open(a.socket);
 	if (fd < 0)
 		return 1;
-	if (daemon_hello(fd))
-		status = follow(fd, qpn, on, packets, a.json);
+	status = follow(fd, qpn, on, packets, a.json);
 	close(fd);
 	return status;
 }

@@ -4,12 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <rdmad/told.h>
 
 #include "command.h"
-#include "daemon.h"
 #include "show.h"
 
 static void usage(void)
@@ -105,7 +103,7 @@ int why_main(int argc, char **argv, const struct ask *ask)
 	bool all = false, brief = false;
 	uint32_t last = 0, qpn = 0;
 	json_t *j, *list;
-	int c, fd;
+	int c;
 
 	while ((c = getopt_long(argc, argv, "an:bs:jh", longs, NULL)) >= 0) {
 		switch (c) {
@@ -123,11 +121,7 @@ int why_main(int argc, char **argv, const struct ask *ask)
 	}
 	if (!show_qpn(argc, argv, &qpn))
 		return 2;
-	fd = daemon_find(a.socket, false);
-	if (fd < 0)
-		return 1;
-	j = daemon_hello(fd) ? daemon_dump_of(fd, DUMP_WHY, qpn, 0) : NULL;
-	close(fd);
+	j = show_ask(&a, DUMP_WHY, qpn);
 	if (!j)
 		return 1;
 	list = json_object_get(j, "causes");
