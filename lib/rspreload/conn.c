@@ -15,6 +15,22 @@ enum { CONNECT_MS = 6000 };
 /* A refusal that comes later is a listener's that its program has not waited for (rs_accept.c). */
 #define LATE_NS 500000000
 
+/* A thread that is cancelled in a call would have the lock for ever.  What lock_end() wants. */
+static int lock_begin(struct conn *c)
+{
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&c->lock);
+	return cancel;
+}
+
+static void lock_end(struct conn *c, int cancel)
+{
+	pthread_mutex_unlock(&c->lock);
+	pthread_setcancelstate(cancel, NULL);
+}
+
 /* ---- socket, bind, listen --------------------------------------------------------------------------------- */
 
 EXPORT int socket(int domain, int type, int protocol)
@@ -168,14 +184,11 @@ static void listener_end(int fd, struct conn *c)
 
 void listener_broken(int fd, struct conn *c)
 {
-	int cancel;
+	int cancel = lock_begin(c);
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&c->lock);
 	if (c->state == CONN_LISTEN)
 		listener_end(fd, c);
-	pthread_mutex_unlock(&c->lock);
-	pthread_setcancelstate(cancel, NULL);
+	lock_end(c, cancel);
 }
 
 /*
@@ -366,10 +379,8 @@ static void renew(int fd, struct conn *c)
 {
 	struct sockaddr_storage a = { 0 };
 	socklen_t len = sizeof(a);
-	int rfd = -1, cancel;
+	int rfd, cancel = lock_begin(c);
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&c->lock);
 	if (c->state == CONN_FAILED && !real()->getsockname(fd, (struct sockaddr *)&a, &len) && port_of(&a)) {
 		conn_drop(c);
 	} else if (c->state == CONN_FAILED) {
@@ -377,11 +388,9 @@ static void renew(int fd, struct conn *c)
 		c->err = 0;
 		__atomic_store_n(&c->state, CONN_OPEN, __ATOMIC_RELEASE);
 		reg_seen(c, UINT32_MAX);
-	}
-	pthread_mutex_unlock(&c->lock);
-	if (rfd >= 0)
 		rclose(rfd);
-	pthread_setcancelstate(cancel, NULL);
+	}
+	lock_end(c, cancel);
 }
 
 static int connect_end(int fd, struct conn *c)
@@ -420,10 +429,8 @@ int conn_settle(int fd, struct conn *c, bool wait)
 static void unconnect(int fd, struct conn *c)
 {
 	const struct linger none = { 1, 0 };
-	int cancel;
+	int cancel = lock_begin(c);
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&c->lock);
 	switch (c->state) {
 	case CONN_CONNECTING:
 	case CONN_RDMA:
@@ -434,8 +441,7 @@ static void unconnect(int fd, struct conn *c)
 	case CONN_LISTEN: listener_drop(fd, c); break;
 	default: break;
 	}
-	pthread_mutex_unlock(&c->lock);
-	pthread_setcancelstate(cancel, NULL);
+	lock_end(c, cancel);
 }
 
 /* As Linux has it, the first call that finds the connection there has made it. */
@@ -544,14 +550,11 @@ static bool connect_abort(struct conn *c)
 
 static void listener_stop(int fd, struct conn *c)
 {
-	int cancel;
+	int cancel = lock_begin(c);
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&c->lock);
 	if (c->state == CONN_LISTEN)
 		listener_drop(fd, c);
-	pthread_mutex_unlock(&c->lock);
-	pthread_setcancelstate(cancel, NULL);
+	lock_end(c, cancel);
 }
 
 EXPORT int shutdown(int fd, int how)
