@@ -304,16 +304,22 @@ long by_number(long nr, long a, long b, long c, long d, long e, long f)
 	return real()->syscall(nr, a, b, c, d, e, f);
 }
 
-/* By the numbers of standard streams the C library reads and writes, and programs that are executed. */
-void conn_standard(int fd)
+static void bridge_at(int fd)
 {
-	struct conn *c = fd >= 0 && fd <= STDERR_FILENO ? conn_get(fd) : NULL;
+	struct conn *c = conn_get(fd);
 
 	if (!c)
 		return;
 	if (conn_state(c) == CONN_RDMA)
 		bridge_open(c);
 	conn_put(c);
+}
+
+/* By the numbers of standard streams the C library reads and writes, and programs that are executed. */
+void conn_standard(int fd)
+{
+	if (fd <= STDERR_FILENO)
+		bridge_at(fd);
 }
 
 /* The new descriptor is what the old one is. */
@@ -390,15 +396,9 @@ static int conn_fcntl(int fd, struct conn *c, int cmd, void *arg)
 /* It shall not be closed on exec any more: then it is for a program that is to be executed. */
 static void exec_keeps(int fd)
 {
-	struct conn *c;
-
 	will_take(fd);
-	c = conn_at(fd) && real()->fcntl(fd, F_GETFD) == FD_CLOEXEC ? conn_get(fd) : NULL;
-	if (!c)
-		return;
-	if (conn_state(c) == CONN_RDMA)
-		bridge_open(c);
-	conn_put(c);
+	if (conn_at(fd) && real()->fcntl(fd, F_GETFD) == FD_CLOEXEC)
+		bridge_at(fd);
 }
 
 static int any_fcntl(int fd, int cmd, void *arg)
