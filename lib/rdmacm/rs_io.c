@@ -48,6 +48,18 @@ static void look_sending(struct rsock *rs)
 	channel_look(rs, now);
 }
 
+/* 0: something may have come.  A call that does not wait looks once. */
+static int wait_or_look(struct rsock *rs, int flags, bool *looked)
+{
+	if (waits(rs, flags))
+		return rs_wait(rs);
+	if (*looked)
+		return EAGAIN;
+	look(rs);
+	*looked = true;
+	return 0;
+}
+
 static int err_or(const struct rsock *rs, int other) { return rs->err ? rs->err : other; }
 
 /* The call returns.  The error of a stream is told once, and not by a call that has moved something. */
@@ -99,14 +111,7 @@ static int send_ready(struct rsock *rs, int flags)
 			return err_or(rs, EPIPE);
 		if (rs->state < RS_ADDR)
 			return ENOTCONN;
-		if (!waits(rs, flags) && looked)
-			return EAGAIN;
-		if (!waits(rs, flags)) {
-			look(rs);
-			looked = true;
-			continue;
-		}
-		err = rs_wait(rs);
+		err = wait_or_look(rs, flags, &looked);
 		if (err)
 			return err;
 	}
@@ -285,14 +290,7 @@ static int recv_wait(struct rsock *rs, int flags, size_t want)
 			return 0;
 		if (rs->state < RS_ADDR)
 			return ENOTCONN;
-		if (!waits(rs, flags) && looked)
-			return EAGAIN;
-		if (!waits(rs, flags)) {
-			look(rs);
-			looked = true;
-			continue;
-		}
-		err = rs_wait(rs);
+		err = wait_or_look(rs, flags, &looked);
 		if (err)
 			return err;
 	}
