@@ -114,7 +114,6 @@ static enum frame_kind ipv4_get(struct frame *f, const uint8_t *p, size_t len)
 	gid4(f->sgid, p + 12);
 	gid4(f->dgid, p + 16);
 	f->tos = p[1];
-	f->ttl = p[8];
 	f->ip_id = (uint16_t)be16_get(p + 4);
 	f->df = be16_get(p + 6) & IPV4_DF;
 	total = be16_get(p + 2);
@@ -132,7 +131,6 @@ static enum frame_kind ipv6_get(struct frame *f, const uint8_t *p, size_t len)
 	memcpy(f->sgid, p + 8, 16);
 	memcpy(f->dgid, p + 24, 16);
 	f->tos = (uint8_t)(be16_get(p) >> 4);
-	f->ttl = p[7];
 	f->ip_id = 0;
 	f->df = true;
 	if (p[6] == PROTO_FRAG)

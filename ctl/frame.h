@@ -17,7 +17,7 @@ struct frame {
 	uint8_t sgid[16], dgid[16];
 	bool df;        /* IPv4 */
 	uint16_t ip_id; /* IPv4 */
-	uint8_t tos, ttl;
+	uint8_t tos;
 	uint16_t sport;
 	const uint8_t *data; /* the UDP payload, ICRC included */
 	size_t len;

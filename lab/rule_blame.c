@@ -16,7 +16,6 @@
 /* The doings of one rule. */
 struct deed {
 	unsigned rule, n;
-	mono_t last;
 	const struct rule_note *note; /* the last one */
 };
 
@@ -129,7 +128,6 @@ static void deed_add(struct deeds *ds, const struct rule_suspect *q, const struc
 	if (k == ds->n)
 		ds->v[ds->n++] = (struct deed){ .rule = note->rule };
 	ds->v[k].n++;
-	ds->v[k].last = note->at;
 	ds->v[k].note = note;
 }
 

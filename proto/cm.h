@@ -39,7 +39,6 @@ struct cm;
 struct cm_cfg {
 	uint64_t seed, seed_hi; /* 128 bits that nobody knows: comm ids follow from them (secret.h) */
 	uint64_t ca_guid;       /* unique in the network: peers tell stale connections by it (rule 7.7) */
-	uint8_t ack_delay;      /* of the port, in REPs and for ACK timeouts; rxe: 15 */
 	uint32_t max_ids;       /* more REQs are refused; but ids that the host has freed give way; 0: a default */
 };
 

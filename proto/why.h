@@ -77,14 +77,13 @@ struct why {
 	uint64_t len, room; /* of the message; of what it should fit */
 	struct why_key key;
 	/* The requester. */
-	uint32_t timeouts, naks, rnrs, early; /* since something was acknowledged last */
+	uint32_t timeouts, naks, rnrs; /* since something was acknowledged last */
 	uint64_t timeout_ns;
 	uint32_t retry_cnt;
-	uint8_t last_op; /* BTH opcode sent last; with tx_pkts */
-	uint64_t tx_pkts, rx_pkts;
+	uint8_t last_op; /* BTH opcode sent last */
+	uint64_t rx_pkts;
 	uint64_t rx_pkts_since; /* since una was sent first */
 	mono_t rx_last, since;  /* when the last packet came; when the QP came to RTR */
-	bool far;               /* nothing was ever acknowledged, and the peer expects: */
 	uint32_t far_psn;       /* RX_PSN, and WAIT_PSN without is_wr: what came */
 	uint32_t sq_psn, rq_psn;
 	uint8_t syndrome;

@@ -107,7 +107,7 @@ static pid_t child_take(int *status)
 struct pool {
 	struct sweep *s;
 	struct sweep_case **v; /* which cases */
-	unsigned n, next, running, jobs;
+	unsigned next, running;
 	const char *below;
 	bool ends; /* what ends from now on is ended by us */
 	struct progress progress;
@@ -166,7 +166,7 @@ static void pool_stop(struct pool *p)
 static bool pool_run(struct sweep *s, struct sweep_case **v, unsigned n, unsigned jobs, const char *below,
 		     const char *of)
 {
-	struct pool p = { .s = s, .v = v, .n = n, .jobs = jobs, .below = below };
+	struct pool p = { .s = s, .v = v, .below = below };
 	bool good = true;
 
 	p.progress = (struct progress){ .of = of, .n = n, .begun = now_s(), .told = now_s(), .terminal = isatty(2) };

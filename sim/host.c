@@ -191,7 +191,6 @@ static void host_send(struct host *h, const struct burst *b)
 		p->burst.span = p->span;
 		p->len = packet_wire_len(b, i);
 		p->path = path;
-		p->from = h->i;
 		p->to = to;
 		p->class = b->op_first == OPCODE_CNP ? CLASS_CNP : CLASS_DATA;
 		p->spare = false;

@@ -25,7 +25,7 @@ struct packet {
 	uint64_t arrive_ns;
 	uint32_t len;       /* on the wire */
 	uint32_t path;      /* hash of addresses and source port, for ECMP */
-	uint32_t from, to;  /* hosts */
+	uint32_t to;        /* host */
 	uint16_t in;        /* port of the switch that it lies in, by which it came */
 	uint8_t class;      /* enum packet_class */
 	bool spare;         /* it lies in the headroom of that port */

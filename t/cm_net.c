@@ -27,7 +27,7 @@ void net_init(struct cm_net *n, uint64_t seed)
 		memset(e, 0, offsetof(struct cm_end, note));
 		e->net = n;
 		e->guid = 0x020000fffe000001u + k;
-		e->cm = cm_new(&(struct cm_cfg){ .seed = seed * 2 + k, .ca_guid = e->guid, .ack_delay = 15 });
+		e->cm = cm_new(&(struct cm_cfg){ .seed = seed * 2 + k, .ca_guid = e->guid });
 		if (!e->cm)
 			fail("no memory");
 		memcpy(e->gid, (uint8_t[16]){ [10] = 0xff, [11] = 0xff, [12] = 10, [15] = (uint8_t)(1 + k) }, 16);

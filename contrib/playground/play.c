@@ -126,7 +126,7 @@ static void node_new(unsigned i, uint64_t seed)
 	fill(n->mem + AREA_SOURCE, AREA_LEN, 0);
 	memcpy(n->gid, (uint8_t[16]){ [10] = 0xff, [11] = 0xff, [12] = 10, [15] = (uint8_t)(1 + i) }, 16);
 	n->hca = hca_new(&c);
-	n->cm = cm_new(&(struct cm_cfg){ .seed = seed * 4 + i, .ca_guid = 0x020000fffe000001u + i, .ack_delay = 15 });
+	n->cm = cm_new(&(struct cm_cfg){ .seed = seed * 4 + i, .ca_guid = 0x020000fffe000001u + i });
 	if (!n->hca || !n->cm || hca_gid_set(n->hca, 0, n->gid) || hca_pd_alloc(n->hca, &n->pdn) ||
 	    hca_cq_create(n->hca, 1024, &n->cqn))
 		abort();

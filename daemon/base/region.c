@@ -23,7 +23,6 @@
 
 struct region {
 	const struct peer *peer;
-	uint64_t addr, len;
 	struct mem_map map;
 	bool null;
 	bool torn; /* a copy that was put off failed */
@@ -48,7 +47,7 @@ static int region_put(struct region **out, const struct region *what)
 /* With what is mapped of it, which is taken over; the rest must be there. */
 static int region_with(struct region **out, struct peer *peer, uint64_t addr, uint64_t len, const struct mem_map *map)
 {
-	struct region r = { .peer = peer, .addr = addr, .len = len, .map = *map };
+	struct region r = { .peer = peer, .map = *map };
 	int err = 0;
 
 	if (map->addr > addr)
@@ -103,12 +102,12 @@ int region_new_lazy(struct region **out, struct peer *peer, uint64_t addr, uint6
 	err = vm_probe(peer, addr);
 	if (err && err != EFAULT)
 		return err;
-	return region_put(out, &(struct region){ .peer = peer, .addr = addr, .len = len });
+	return region_put(out, &(struct region){ .peer = peer });
 }
 
 int region_new_fd(struct region **out, const struct peer *peer, uint64_t addr, uint64_t len, int fd, uint64_t off)
 {
-	struct region r = { .addr = addr, .len = len };
+	struct region r = { 0 };
 	int err = map_keeps_size(fd) ? map_new(&r.map, peer, fd, false, &(struct map_part){ addr, len, off }) : EINVAL;
 
 	*out = NULL;
@@ -123,13 +122,10 @@ int region_new_held(struct region **out, uint64_t addr, uint64_t len, struct hel
 {
 	struct mem_map map = { .addr = addr, .len = len, .ptr = held->base + off, .held = held };
 
-	return region_put(out, &(struct region){ .addr = addr, .len = len, .map = map });
+	return region_put(out, &(struct region){ .map = map });
 }
 
-int region_new_null(struct region **out)
-{
-	return region_put(out, &(struct region){ .len = UINT64_MAX, .null = true });
-}
+int region_new_null(struct region **out) { return region_put(out, &(struct region){ .null = true }); }
 
 void region_free(struct region *r)
 {

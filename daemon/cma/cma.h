@@ -59,7 +59,6 @@ enum cma_event_type {
 /* The owner of a channel.  The session itself is for cma_hooks: nothing here looks into it. */
 struct cma_who {
 	struct session *session;
-	pid_t pid;
 	uid_t uid;
 };
 
@@ -125,8 +124,7 @@ struct cma_id {
 	struct link by_cm;
 	uint32_t psn; /* own starting PSN */
 	uint32_t qpn;
-	struct cmm_qp qp; /* of CMM_CONNECT */
-	bool srq;
+	struct cmm_qp qp;             /* of CMM_CONNECT */
 	uint8_t resp_res, init_depth; /* what the request offered, seen from here */
 	uint32_t qkey;                /* UD; 0: none yet */
 	struct link groups;

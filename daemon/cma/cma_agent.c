@@ -394,7 +394,7 @@ int agents_start(void (*wake)(void))
 	if (getentropy(source_salt, sizeof(source_salt)))
 		return EIO;
 	for (unsigned d = 0; d < devices_n && !err; d++) {
-		struct cm_cfg cfg = { .ca_guid = devices[d].guid, .ack_delay = AGENT_ACK_DELAY, .max_ids = CM_IDS_MAX };
+		struct cm_cfg cfg = { .ca_guid = devices[d].guid, .max_ids = CM_IDS_MAX };
 
 		if (getentropy(&cfg.seed, sizeof(cfg.seed)) || getentropy(&cfg.seed_hi, sizeof(cfg.seed_hi)))
 			err = EIO;

@@ -223,7 +223,6 @@ static int qp_name(struct cma_id *id, uint32_t qpn)
 }
 
 struct cm_job {
-	struct cma_id *id;
 	uint32_t cm_id;
 	struct cm_connect connect;
 	struct cm_sidr_req sidr_req;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* impair_verb.c - rules about ports, devices and QPs are carried out; requests of rdmactl about rules. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +33,6 @@
 struct strike {
 	struct rule_event e;
 	unsigned device;
-	unsigned n; /* QPs */
 };
 
 static bool is_fatal(enum rule_act_kind kind) { return kind == ACT_DEVICE_FATAL || kind == ACT_UNPLUG; }
@@ -92,7 +90,6 @@ static void job_in_shard(struct shard *s, void *arg)
 
 			if (!is_meant(j, s, qp))
 				continue;
-			j->n++;
 			if (j->e.kind == ACT_CQ_OVERRUN)
 				cq_overrun(qp, now);
 			else

@@ -309,7 +309,7 @@ static bool request_serve(struct ev_loop *loop, struct session *s, const struct 
 /* The CM's part of it.  A session is a context, a capture or an event channel. */
 static int cm_call(struct ev_loop *loop, struct session *s, const struct cmm_req *req, struct cmm_rep *rep, int *fd)
 {
-	const struct cma_who who = { .session = s, .pid = s->pid, .uid = s->uid };
+	const struct cma_who who = { .session = s, .uid = s->uid };
 	int err;
 
 	if (!s->hello)

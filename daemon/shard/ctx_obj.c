@@ -340,7 +340,6 @@ int qp_make(struct ctx *c, struct ctx_qp *qp, const struct msg_req *req, const s
 		return err;
 	c->queue[qp->bell].qp = qp;
 	qp->cookie = req->qp.cookie;
-	qp->sq_slots = r->sq_slots;
 	ring_make(&qp->sq, qp->shm.mem, r->sq_slots, r->sq_stride);
 	init.cap.max_inline = slot_inline(r);
 	if (r->rq_slots)

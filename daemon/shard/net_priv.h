@@ -52,7 +52,6 @@ struct net_sock {
 	int fd;
 	unsigned slot;
 	struct device *dev;
-	unsigned row;
 	uint8_t gid[16];
 	unsigned ifindex;
 	bool ipv6;

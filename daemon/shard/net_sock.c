@@ -182,7 +182,6 @@ int sock_open(struct net *net, struct device *dev, unsigned row)
 		return ENOMEM;
 	s->slot = dev->index * RDMAD_GIDS + row;
 	s->dev = dev;
-	s->row = row;
 	memcpy(s->gid, dev->gid[row].gid, 16);
 	s->ifindex = dev->gid[row].ifindex;
 	s->ipv6 = !gid_is_v4(s->gid);

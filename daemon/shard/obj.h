@@ -141,7 +141,6 @@ struct ctx_qp {
 	uint32_t bell; /* unless xrcd is set */
 	uint32_t xrcd; /* XRC_RECV: its domain; such a QP has no rings, and may have more holders */
 	uint32_t nth;  /* of its device, since the start: 1, 2, ... */
-	uint32_t sq_slots;
 	uint32_t
 		sq_place; /* of those of a context the lowest is served first: ring_hdr.rung, until it has had its share */
 	uint32_t sq_seen;    /* posted sends up to here are this turn's; see drain.c */

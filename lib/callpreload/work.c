@@ -174,7 +174,6 @@ void send_note(struct object *qp, const struct ibv_send_wr *wr)
 	if (!n)
 		return;
 	n->wr_id = wr->wr_id;
-	n->op = (uint8_t)wr->opcode;
 	n->signaled = qp->qp.sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	n->reads = !wr_is(wr->opcode, WR_DATA_IN);
 	note_memory(qp, n, wr->sg_list, wr->send_flags & IBV_SEND_INLINE ? 0 : sge_n);

@@ -17,7 +17,6 @@ struct note {
 	struct note *next;
 	uint64_t wr_id;
 	uint64_t seq; /* of the post */
-	uint8_t op;
 	bool recv, signaled, gone,
 		reads; /* gone: a region of it was deregistered; reads: its data is taken from the memory; else it is put there */
 	uint8_t sge_n;

@@ -7,7 +7,6 @@
  */
 #include "rs_ds.h"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <rdmad/gid.h>
@@ -130,16 +129,17 @@ int ds_udp_send(struct rsock *rs, struct ds_dest *d, enum ds_udp_op op, const st
 	return err;
 }
 
-static bool queue(struct rsock *rs, const uint8_t *data, size_t len, const union ds_addr *from)
+/* Or it is lost, as datagrams are. */
+static void queue(struct rsock *rs, const uint8_t *data, size_t len, const union ds_addr *from)
 {
 	struct ds *ds = rs->ds;
 	struct ds_in *in;
 
 	if (ds->udp_n == DS_UDP_QUEUE)
-		return false;
+		return;
 	in = calloc(1, sizeof(*in) + len);
 	if (!in)
-		return false;
+		return;
 	memcpy(in + 1, data, len);
 	in->data = (const uint8_t *)(in + 1);
 	in->len = (uint32_t)len;
@@ -147,7 +147,6 @@ static bool queue(struct rsock *rs, const uint8_t *data, size_t len, const union
 	ds->udp_n++;
 	ds_in_add(ds, in);
 	rs_wake(rs);
-	return true;
 }
 
 static uint8_t gid_index(const struct ds_qp *qp, const union ibv_gid *gid)

@@ -13,7 +13,6 @@ struct look {
 	struct conn **c; /* held; NULL: an ordinary descriptor */
 	struct pollfd *p;
 	nfds_t n, extra;
-	bool ours;   /* there are conns */
 	int64_t due; /* when a connection is given up; INT64_MAX */
 	bool failed; /* one has failed: nobody waits */
 };
@@ -69,7 +68,6 @@ static void look_entry(struct look *l, nfds_t i, const struct pollfd *f)
 	l->c[i] = c;
 	if (!c)
 		return;
-	l->ours = true;
 	l->p[i].fd = conn_look(c, f->fd);
 	switch (conn_state(c)) {
 	case CONN_LISTEN: l->p[l->n + l->extra++] = (struct pollfd){ f->fd, f->events, (short)0 }; break;
