@@ -20,7 +20,7 @@ bool daemon_hello(int fd);
 int daemon_open(const char *name);
 /* A request and its answer; fds: the descriptors that came with it, -1: none.  false: it was refused. */
 bool daemon_ask(int fd, const struct msg_req *, struct msg_rep *, int *fds, unsigned fd_n);
-/* The answer to MSG_DUMP of this enum dump_what, after hello; NULL: there is none. */
+/* The answer to MSG_DUMP of this enum msg_dump, after hello; NULL: there is none. */
 json_t *daemon_dump(int fd, uint32_t what);
 /* The same with all fields of msg.h's row dump. */
 json_t *daemon_dump_of(int fd, uint32_t what, uint32_t qpn, uint32_t flags);

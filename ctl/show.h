@@ -10,7 +10,7 @@
 
 #include "command.h"
 
-/* All of a command that has no options of its own: what is an enum dump_what. */
+/* All of a command that has no options of its own: what: enum msg_dump. */
 int show_dump(int argc, char **argv, const struct ask *, uint32_t what, void (*show)(const json_t *));
 
 /* A dump of the daemon that is asked for, of one queue pair or, with 0, of all; NULL: none, and that was said. */

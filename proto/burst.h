@@ -7,7 +7,7 @@
  *	|<--- mtu --->| |<--- mtu --->|           |<- rest ->|      of payload
  *
  * It is the unit of both directions: what hca_tx() hands out and what hca_rx_burst()
- * takes.  A wire edge turns it into datagrams (burst_pkt) and joins datagrams into one
+ * takes.  A wire edge turns it into datagrams (burst_hdr) and joins datagrams into one
  * (burst_parse, burst_join); a local link passes it on as it is, so that a message
  * between two devices of one daemon is one copy and no header is ever written.
  */

@@ -24,7 +24,7 @@ static inline struct cqe recv_cqe(const struct qp *qp, const struct rwqe *w)
 			     .srqn = qp->srq ? qp->srq->number : 0 };
 }
 
-/* The receive WR that is used or would be; NULL: none.  take makes it the one in use; of_srq: the same of the next one of the SRQ, which there is. */
+/* The receive WR that is used or would be; NULL: none.  recv_take() makes it the one in use. */
 static inline struct rwqe *recv_peek(const struct qp *qp)
 {
 	const struct rq *q;
