@@ -361,7 +361,52 @@ static void net_take(const struct conf *conf)
 	net_ports = conf->ports;
 }
 
-static int serve(struct conf *conf, bool private, bool sandbox)
+/* Before anybody is let in. */
+static bool prepare(const struct conf *conf, bool own)
+{
+	int err = peer_begin(own);
+
+	signal(SIGPIPE, SIG_IGN);
+	if (err) {
+		log_err("cannot give up the right to reach into any process: %s", strerror(err));
+		return false;
+	}
+	held_begin();
+	limits_raise();
+	shards_n = conf->shards ? conf->shards : shards_chosen();
+	quota_begin(conf->quota, shards_n * devices_n);
+	control_hooks();
+	return true;
+}
+
+/* Shards run, and devices have their addresses; until a signal comes, or the last program has gone.  The status to end with. */
+static int serve(struct ev_loop *loop, struct conf *conf, bool own, bool sandbox)
+{
+	int err;
+
+	log_note("version %s: %u device%s, %u shard%s", PACKAGE_VERSION, devices_n, devices_n == 1 ? "" : "s", shards_n,
+		 shards_n == 1 ? "" : "s");
+	why_start(loop);
+	linger_begin();
+	err = cma_start(loop);
+	if (err) {
+		log_err("cannot start the connection manager: %s", strerror(err));
+		return 1;
+	}
+	impair_start(loop, impair_event_do);
+	if (sandbox)
+		sandbox_calls(own);
+	reload_start(loop, conf, conf_again, shards_n * devices_n);
+	ctl_run(loop, signals_release);
+	reload_stop(loop);
+	quota_end();
+	impair_stop(loop);
+	cma_stop(loop);
+	why_stop(loop);
+	return 0;
+}
+
+static int start(struct conf *conf, bool private, bool sandbox)
 {
 	bool own = !ctl_for_all(conf, private);
 	int status = 1, err = own || !sandbox ? 0 : reader_begin(conf_again);
@@ -373,18 +418,8 @@ static int serve(struct conf *conf, bool private, bool sandbox)
 		log_err("cannot make an event loop: %s", strerror(errno));
 		return 1;
 	}
-	signal(SIGPIPE, SIG_IGN);
-	err = peer_begin(own);
-	if (err) {
-		log_err("cannot give up the right to reach into any process: %s", strerror(err));
-		ev_loop_destroy(loop);
-		return 1;
-	}
-	held_begin();
-	limits_raise();
-	shards_n = conf->shards ? conf->shards : shards_chosen();
-	quota_begin(conf->quota, shards_n * devices_n);
-	control_hooks();
+	if (!prepare(conf, own))
+		goto out_loop;
 	err = ctl_listen(loop, conf, private);
 	if (err) {
 		/* Two were started for the same user at once: the other one serves. */
@@ -400,27 +435,7 @@ static int serve(struct conf *conf, bool private, bool sandbox)
 		status = err == EINTR ? 0 : 1;
 		goto out_shards;
 	}
-	log_note("version %s: %u device%s, %u shard%s", PACKAGE_VERSION, devices_n, devices_n == 1 ? "" : "s", shards_n,
-		 shards_n == 1 ? "" : "s");
-	why_start(loop);
-	linger_begin();
-	err = cma_start(loop);
-	if (err) {
-		log_err("cannot start the connection manager: %s", strerror(err));
-		gid_stop(loop);
-		goto out_shards;
-	}
-	impair_start(loop, impair_event_do);
-	if (sandbox)
-		sandbox_calls(own);
-	reload_start(loop, conf, conf_again, shards_n * devices_n);
-	ctl_run(loop, signals_release);
-	reload_stop(loop);
-	quota_end();
-	impair_stop(loop);
-	cma_stop(loop);
-	why_stop(loop);
-	status = 0;
+	status = serve(loop, conf, own, sandbox);
 	gid_stop(loop);
 out_shards:
 	shards_stop();
@@ -452,5 +467,5 @@ int main(int argc, char **argv)
 	if (options.no_sandbox)
 		log_warn(
 			"--no-sandbox: a hole in this daemon is a way to all that its user may do; for debugging only");
-	return serve(&conf, options.private, !options.no_sandbox);
+	return start(&conf, options.private, !options.no_sandbox);
 }
