@@ -178,22 +178,28 @@ int verb_bye(struct call *call)
 
 /* ---- pd, channel ----------------------------------------------------------------- */
 
+/* What is in the shard alone; fn makes it there. */
+static int alloc(struct call *call, size_t len, const struct cost *cost, int (*fn)(struct job *))
+{
+	int err;
+	struct obj *o = obj_new(call, len, cost, &err);
+	struct job j = { .call = call, .obj = o };
+
+	if (!o)
+		return err;
+	err = job_run(&j, fn);
+	if (err)
+		obj_drop(o);
+	else
+		call->rep->obj.handle = o->number;
+	return err;
+}
+
 static int pd_alloc_job(struct job *j) { return pd_make(j->call->s->ctx, j->obj); }
 
 int verb_pd_alloc(struct call *call)
 {
-	int err;
-	struct ctx_pd *pd = obj_new(call, sizeof(*pd), &(struct cost){ { [QUOTA_PDS] = 1 } }, &err);
-	struct job j = { .call = call, .obj = pd };
-
-	if (!pd)
-		return err;
-	err = job_run(&j, pd_alloc_job);
-	if (err)
-		obj_drop(&pd->obj);
-	else
-		call->rep->obj.handle = pd->obj.number;
-	return err;
+	return alloc(call, sizeof(struct ctx_pd), &(struct cost){ { [QUOTA_PDS] = 1 } }, pd_alloc_job);
 }
 
 static int mw_alloc_job(struct job *j)
@@ -203,18 +209,7 @@ static int mw_alloc_job(struct job *j)
 
 int verb_mw_alloc(struct call *call)
 {
-	int err;
-	struct ctx_mw *mw = obj_new(call, sizeof(*mw), &(struct cost){ { [QUOTA_MWS] = 1 } }, &err);
-	struct job j = { .call = call, .obj = mw };
-
-	if (!mw)
-		return err;
-	err = job_run(&j, mw_alloc_job);
-	if (err)
-		obj_drop(&mw->obj);
-	else
-		call->rep->obj.handle = mw->obj.number;
-	return err;
+	return alloc(call, sizeof(struct ctx_mw), &(struct cost){ { [QUOTA_MWS] = 1 } }, mw_alloc_job);
 }
 
 static int channel_job(struct job *j) { return channel_make(j->call->s->ctx, j->obj); }
