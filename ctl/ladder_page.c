@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* ladder_page.c - the page: what is in ctl/page/, and the ladder as JSON for it. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ctl/page_text.h"

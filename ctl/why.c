@@ -2,7 +2,6 @@
 /* why.c - `rdmactl why [QP]`: what went wrong lately, with the numbers, what was before it, and a hint. */
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <rdmad/told.h>

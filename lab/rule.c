@@ -4,10 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <rdmad/abi.h>
 
 #include "../proto/aeth.h"
 #include "../proto/cm_msg.h"

@@ -6,7 +6,6 @@
 
 #include "../proto/cnp.h"
 #include "../proto/hdr.h"
-#include "../proto/icrc.h"
 #include "splitmix.h"
 
 /* pay: with the bytes that fill it up to a multiple of four. */

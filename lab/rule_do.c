@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* rule_do.c - "do" of a rule: a word, or a mapping of words to what there is to say about them, or a list of these. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rule_yaml.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* rule_file.c - the whole of a text: seed and rules. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

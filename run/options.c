@@ -5,7 +5,6 @@
 #include "run.h"
 #include "say.h"
 #include "sweep.h"
-#include "tape.h"
 
 #include <errno.h>
 #include <getopt.h>

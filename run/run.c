@@ -5,13 +5,11 @@
 #include "capture.h"
 #include "report.h"
 #include "run.h"
-#include "say.h"
 #include "sweep.h"
 #include "sysfs.h"
 #include "tape.h"
 #include "watch.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

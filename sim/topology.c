@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "packet.h"
-#include "port.h"
 
 #define HEADERS 60u /* BTH and the longest extended headers, padding */
 

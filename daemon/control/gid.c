@@ -13,8 +13,6 @@
  */
 #include <errno.h>
 #include <linux/rtnetlink.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

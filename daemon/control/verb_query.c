@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "../base/profile.h"
-#include "../shard/inbox.h"
 #include "call.h"
 #include "port.h"
 

@@ -8,7 +8,6 @@
  * It is a piece of a slab of the context (slab.h), as is that of an SRQ and of a CQ until it is resized.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

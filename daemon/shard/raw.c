@@ -9,7 +9,6 @@
 #include "raw.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <stdlib.h>

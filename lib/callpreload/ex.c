@@ -11,8 +11,6 @@
 #include "trace.h"
 #include "work.h"
 
-#include <endian.h>
-
 #define DRAFT_SGES 16u /* of a request; more are not looked into */
 
 struct draft {

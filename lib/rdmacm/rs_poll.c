@@ -3,7 +3,6 @@
 #include "rs.h"
 
 #include <limits.h>
-#include <signal.h>
 #include <time.h>
 
 #include <rdmad/own.h>

@@ -8,7 +8,6 @@
  */
 #include "rs.h"
 
-#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>

@@ -8,7 +8,6 @@
  */
 #include "pre.h"
 
-#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>

@@ -7,7 +7,6 @@
 
 #include <rdmad/loopback.h>
 #include <rdmad/own.h>
-#include <rdmad/restart.h>
 
 /* How long a peer may take to answer before the connection is tried by TCP: a request is repeated after 4.6 s. */
 enum { CONNECT_MS = 6000 };

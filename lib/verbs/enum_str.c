@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* enum_str.c - names of numbers, and InfiniBand rates in other units. */
-#include "newer.h"
 #include "qp.h"
 
 #include <pthread.h>

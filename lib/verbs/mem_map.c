@@ -14,7 +14,6 @@
  */
 #include "mem_map_in.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "vma.h"

@@ -27,12 +27,10 @@
 #include "crowd.h"
 #include "nap.h"
 #include "qp.h"
-#include "srq.h"
 #include "way.h"
 
 #include <sched.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <rdmad/cores.h>
 #include <rdmad/own.h>

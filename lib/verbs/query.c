@@ -6,7 +6,6 @@
  * Ethernet port, no LIDs, completion times in nanoseconds of the monotonic clock.
  */
 #include "ctx.h"
-#include "device.h"
 #include "flow.h"
 #include "query.h"
 #include "slots.h"

@@ -11,9 +11,6 @@
 #include "slots.h"
 #include "unacked.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 static int srq_map(struct rd_srq *s, const struct msg_rep *rep)
 {
 	uint32_t slots = rep->srq.slots, stride = rep->srq.stride;

@@ -6,7 +6,6 @@
 
 #include <rdmad/abi.h>
 #include <rdmad/cores.h>
-#include <rdmad/own.h>
 #include <rdmad/ring.h>
 
 #include "clock.h"
