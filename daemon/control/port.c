@@ -93,11 +93,11 @@ static struct link_facts facts_read(const struct device *dev, const struct host 
 	return p;
 }
 
-static uint8_t mtu_code(uint64_t mtu)
+uint8_t port_mtu_code(uint64_t len)
 {
 	uint8_t code = 5;
 
-	while (code > 1 && (128u << code) + MTU_HEADROOM > mtu)
+	while (code > 1 && 128u << code > len)
 		code--;
 	return code;
 }
@@ -111,10 +111,9 @@ static void mtu_call(struct shard *s, void *arg)
 
 static void mtu_update(struct device *dev, uint32_t link_mtu)
 {
-	uint8_t mtu = mtu_code(link_mtu), most = mtu_code(dev->profile->max_mtu + MTU_HEADROOM);
+	const uint64_t room = link_mtu > MTU_HEADROOM ? link_mtu - MTU_HEADROOM : 0, most = dev->profile->max_mtu;
+	const uint8_t mtu = port_mtu_code(room < most ? room : most);
 
-	if (mtu > most)
-		mtu = most;
 	if (dev->mtu == mtu)
 		return;
 	dev->mtu = mtu;

@@ -177,7 +177,7 @@ int verb_bye(struct call *call)
 
 /* ---- pd, channel ----------------------------------------------------------------- */
 
-/* What is in the shard alone; fn makes it there. */
+/* An object that its shard alone has; made by fn. */
 static int alloc(struct call *call, size_t len, const struct cost *cost, int (*fn)(struct job *))
 {
 	int err;

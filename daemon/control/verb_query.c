@@ -73,15 +73,6 @@ int verb_query_device(struct call *call)
 	return 0;
 }
 
-static uint8_t mtu_code(uint64_t mtu)
-{
-	uint8_t code = 1;
-
-	while (code < 5 && 128u << (code + 1) <= mtu)
-		code++;
-	return code;
-}
-
 /* Of all shards, none of which is asked.  A port's counters of violations have 16 bits, and stay at the most that these can say. */
 static uint32_t violations(const struct device *dev, enum hca_stat stat)
 {
@@ -102,7 +93,7 @@ int verb_query_port(struct call *call)
 	*a = (struct msg_port_attr){
 		.state = dev->up ? 4 : 1,      /* ACTIVE, DOWN */
 		.phys_state = dev->up ? 5 : 2, /* LinkUp, Polling */
-		.max_mtu = mtu_code(dev->profile->max_mtu),
+		.max_mtu = port_mtu_code(dev->profile->max_mtu),
 		.active_mtu = dev->mtu,
 		.gid_n = (uint32_t)dev->profile->gid_tbl_len,
 		.pkey_n = dev->pkey_n,
