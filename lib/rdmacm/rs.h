@@ -221,6 +221,9 @@ int rs_ppoll(struct pollfd *, nfds_t, const struct timespec *, enum rdmad_signal
 /* Of a call for localhost: is it, beside TCP, an address of loopback here, too? */
 bool rs_keeps_name(const struct rsock *, const struct sockaddr *here);
 
+/* May a call with these flags wait? */
+static inline bool rs_waits(const struct rsock *rs, int flags) { return !rs->nonblock && !(flags & MSG_DONTWAIT); }
+
 /* ---- connections: events that wait are taken; how many */
 int rs_events(struct rsock *);
 static inline bool rs_connects(const struct rsock *rs) { return rs->state >= RS_ADDR && rs->state <= RS_CONNECTING; }

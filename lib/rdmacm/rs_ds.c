@@ -84,10 +84,7 @@ int ds_connect(struct rsock *rs, const struct sockaddr *addr, socklen_t len)
 	return err ? err : ds_dest_get(rs, &to, &rs->ds->peer);
 }
 
-/* ---- send -----------------------------------------------------------------------------------------------
- */
-
-static bool waits(const struct rsock *rs, int flags) { return !rs->nonblock && !(flags & MSG_DONTWAIT); }
+/* ---- send ------------------------------------------------------------------------------------------ */
 
 /* Waits once for something to happen: 0, or why not. */
 static int wait_once(struct rsock *rs, int flags)
@@ -96,7 +93,7 @@ static int wait_once(struct rsock *rs, int flags)
 		return EBADF;
 	if (rs->ds->gone)
 		return EIO;
-	return waits(rs, flags) ? rs_wait(rs) : EAGAIN;
+	return rs_waits(rs, flags) ? rs_wait(rs) : EAGAIN;
 }
 
 static int slot_wait(struct rsock *rs, const struct ds_qp *qp, int flags)
@@ -116,7 +113,8 @@ static int send_to(struct rsock *rs, struct ds_dest *d, const struct msghdr *m, 
 	int err;
 
 	if (d->qp->hdr_len + len > d->qp->mtu || !d->ah)
-		return ds_udp_send(rs, d, DS_UDP_DATA, m->msg_iov, m->msg_iovlen, waits(rs, flags) ? 0 : MSG_DONTWAIT);
+		return ds_udp_send(rs, d, DS_UDP_DATA, m->msg_iov, m->msg_iovlen,
+				   rs_waits(rs, flags) ? 0 : MSG_DONTWAIT);
 	err = slot_wait(rs, d->qp, flags);
 	if (err)
 		return err;

@@ -8,8 +8,6 @@
 
 #include <rdmad/own.h>
 
-static bool waits(const struct rsock *rs, int flags) { return !rs->nonblock && !(flags & MSG_DONTWAIT); }
-
 /* Of the kernel's last tick, some milliseconds old: a call can ask for it each time. */
 static int64_t tick_ms(void)
 {
@@ -51,7 +49,7 @@ static void look_sending(struct rsock *rs)
 /* 0: something may have come.  A call that does not wait looks once. */
 static int wait_or_look(struct rsock *rs, int flags, bool *looked)
 {
-	if (waits(rs, flags))
+	if (rs_waits(rs, flags))
 		return rs_wait(rs);
 	if (*looked)
 		return EAGAIN;
