@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rdmad/clock.h>
+
 #include "../lab/dress.h"
 #include "../lab/spool.h"
 #include "capfile.h"
@@ -62,14 +64,6 @@ struct cap {
 static volatile sig_atomic_t stopped;
 
 static void on_signal(int sig) { stopped = sig; }
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static uint64_t stamp_now(const struct cap *c) { return c->epoch + clock_ns(CLOCK_MONOTONIC); }
 

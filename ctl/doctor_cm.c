@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rdma/rdma_cma.h>
+#include <rdmad/clock.h>
 #include <rdmad/cmmsg.h>
 #include <rdmad/sock.h>
 
@@ -29,13 +29,7 @@ struct agent {
 	uint32_t id;
 };
 
-static double now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
-}
+static double now_ms(void) { return (double)clock_ns(CLOCK_MONOTONIC) / 1e6; }
 
 /* 0 or errno. */
 static int ask(struct agent *a, struct cmm_req *req, struct cmm_rep *rep, int *fd_back)

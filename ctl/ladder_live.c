@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <rdmad/clock.h>
 
 #include "daemon.h"
 #include "show.h"
@@ -136,19 +137,18 @@ static void state(struct live *v, uint64_t ns, const uint8_t *gid, uint32_t qpn,
 
 static void states(struct live *v)
 {
-	struct timespec t;
 	json_t *j = v->fd < 0 ? NULL : daemon_dump(v->fd, DUMP_QPS), *q;
 	uint8_t gid[16];
+	uint64_t now;
 	size_t i;
 
-	clock_gettime(CLOCK_REALTIME, &t);
+	now = clock_ns(CLOCK_REALTIME);
 	json_array_foreach(json_object_get(j, "qps"), i, q)
 	{
 		const char *name = name_of(show_str(q, "state"));
 
 		if (name && gid_of(v->devices, show_str(q, "device"), show_num(q, "sgid_index"), gid))
-			state(v, (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec, gid,
-			      (uint32_t)show_num(q, "qpn"), name);
+			state(v, now, gid, (uint32_t)show_num(q, "qpn"), name);
 	}
 	if (!j && v->fd >= 0) {
 		close(v->fd);
@@ -159,13 +159,7 @@ static void states(struct live *v)
 
 /* ---- both --------------------------------------------------------------------------------- */
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
+static uint64_t now_ms(void) { return clock_ns(CLOCK_MONOTONIC) / 1000000; }
 
 /* Waits for bytes, and asks for states meanwhile. */
 static void wait_for(struct live *v, const struct source *s, pid_t pid)

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rdmad/clock.h>
+
 #include "show.h"
 #include "term.h"
 
@@ -147,13 +149,7 @@ static bool key(struct options *o, int c, bool *paused)
 	return true;
 }
 
-static double seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
+static double seconds(void) { return (double)clock_ns(CLOCK_MONOTONIC) / 1e9; }
 
 /* Of a sample, in the order that is shown; the sample itself stays in that of numbers. */
 static void ordered(const struct options *o, const struct top_sample *s, bool good, bool paused,

@@ -2,8 +2,9 @@
 /* top_take.c - samples of queue pairs and counters; rates between two of them. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <rdmad/clock.h>
 
 #include "daemon.h"
 #include "show.h"
@@ -90,11 +91,9 @@ static void rates(struct top_sample *s, const struct top_sample *old)
 static bool dumps(struct top_sample *s, json_t *qps, json_t *stats)
 {
 	json_t *list = json_object_get(qps, "qps"), *j;
-	struct timespec now;
 	size_t i;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	s->at = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	s->at = (double)clock_ns(CLOCK_MONOTONIC) / 1e9;
 	s->n = json_array_size(list);
 	s->qp = calloc(s->n + 1, sizeof(*s->qp));
 	if (!s->qp)

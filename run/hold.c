@@ -37,6 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rdmad/clock.h>
 #include <rdmad/msg.h>
 #include <rdmad/sock.h>
 
@@ -57,13 +58,7 @@ struct starter {
 	int out;     /* what rdmad says */
 };
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
+static int64_t now_ms(void) { return (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000); }
 
 /* ---- asking ----------------------------------------------------------------- */
 

@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rdmad/clock.h>
+
 #include "space.h"
 
 #define LIMIT_S  20.0 /* a case that takes so long hangs, and so long as this and this many clean runs */
@@ -26,13 +28,7 @@
 #define GRACE_MS 5000
 #define TELL_S   10 /* between lines of progress where no terminal is */
 
-static double now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
+static double now_s(void) { return (double)clock_ns(CLOCK_MONOTONIC) / 1e9; }
 
 /* ---- progress ----------------------------------------------------------------------- */
 

@@ -21,21 +21,16 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <rdmad/clock.h>
 
 #define GRACE_MS 5000 /* between SIGTERM and SIGKILL */
 #define KILL_MS  5000 /* until all that was killed is gone; only a process stuck in the kernel takes longer */
 
 static const int passed_on[] = { SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH };
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
+static int64_t now_ms(void) { return (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000); }
 
 /* ---- descendants -------------------------------------------------------------- */
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
+#include <rdmad/clock.h>
 #include <rdmad/number.h>
 #include <rdmad/seed.h>
 
@@ -65,14 +65,6 @@ static char *text_of(const char *name, size_t *len)
 	return text;
 }
 
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t cpu_ns(struct rusage *u)
 {
 	getrusage(RUSAGE_SELF, u);
@@ -93,11 +85,11 @@ static int run(const struct topology *t, const char *dir)
 	pages_join();
 	if (dir)
 		csv_open(&f, dir);
-	cost.real_ns = clock_ns();
+	cost.real_ns = clock_ns(CLOCK_MONOTONIC);
 	cost.run_ns = cpu_ns(&use);
 	cost.set_up_ns = cost.run_ns - cost.set_up_ns;
 	fabric_run(&f);
-	cost.real_ns = clock_ns() - cost.real_ns;
+	cost.real_ns = clock_ns(CLOCK_MONOTONIC) - cost.real_ns;
 	cost.run_ns = cpu_ns(&use) - cost.run_ns;
 	cost.memory_len = (uint64_t)use.ru_maxrss << 10;
 	summary_print(&f, &cost);

@@ -2,12 +2,6 @@
 /* clock.c - the clock of all threads of the daemon. */
 #include "clock.h"
 
-#include <time.h>
+#include <rdmad/clock.h>
 
-mono_t clock_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (mono_t){ (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec };
-}
+mono_t clock_now(void) { return (mono_t){ clock_ns(CLOCK_MONOTONIC) }; }

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include <rdmad/apart.h>
+#include <rdmad/clock.h>
 
 #include "log.h"
 
@@ -79,13 +80,7 @@ static struct user *users;
 
 /* ---- users --------------------------------------------------------------------------- */
 
-static int64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000 * MS + ts.tv_nsec;
-}
+static int64_t now(void) { return (int64_t)clock_ns(CLOCK_MONOTONIC); }
 
 /* How much is left after that. */
 static int64_t patience_take(struct user *u, int64_t cost)

@@ -10,8 +10,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <rdmad/clock.h>
 
 #include "log.h"
 
@@ -66,12 +67,10 @@ void notify_ready(const char *status)
 
 void notify_reloading(void)
 {
-	struct timespec t;
 	char text[96];
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=reads its configuration",
-		 (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000);
+	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=reads its configuration",
+		 clock_ns(CLOCK_MONOTONIC) / 1000);
 	tell(text);
 }
 

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <rdmad/clock.h>
 
 #include "../../lab/dress.h"
 #include "../../lab/pcapng.h"
@@ -60,14 +61,6 @@ struct capture {
 	struct carried carried[CARRIED];
 	struct lane lane[SHARDS_MAX];
 };
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * NS + (uint64_t)ts.tv_nsec;
-}
 
 /* ---- which packets ------------------------------------------------------------------------ */
 

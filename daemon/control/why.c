@@ -5,11 +5,11 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <ev.h>
 
+#include <rdmad/clock.h>
 #include <rdmad/gid.h>
 
 #include "ends.h"
@@ -123,21 +123,13 @@ static struct user *user_get(uid_t uid)
 	return oldest;
 }
 
-static uint64_t wall_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 static struct why_entry *entry_new(const struct why_owner *o, unsigned cause, int device, uint32_t qpn)
 {
 	struct user *u = user_get(o->uid);
 	struct why_entry *e = &u->v[u->n++ % WHY_KEPT];
 
 	*e = (struct why_entry){ .number = ++entries_n,
-				 .when_ns = wall_ns(),
+				 .when_ns = clock_ns(CLOCK_REALTIME),
 				 .owner = *o,
 				 .device = device,
 				 .qpn = qpn,
@@ -431,7 +423,7 @@ static void enter(const struct item *i)
 
 	e->core = true;
 	e->w = i->w;
-	e->when_ns = wall_ns() - mono_since(clock_now(), i->w.at);
+	e->when_ns = clock_ns(CLOCK_REALTIME) - mono_since(clock_now(), i->w.at);
 	if (e->cause == WHY_RETRY_SILENT && inside_only(e))
 		e->cause = e->w.cause = WHY_RETRY_INSIDE;
 	if (e->w.key.why == WHY_KEY_GONE && e->w.key.end_other)
@@ -517,7 +509,7 @@ static void say_like(const struct why_owner *o, unsigned cause, const struct dev
 		return;
 	}
 	e->again++;
-	e->last_ns = wall_ns();
+	e->last_ns = clock_ns(CLOCK_REALTIME);
 }
 
 void why_say_like(const struct session *s, unsigned cause, const struct device *dev, uint32_t qpn, const char *like,

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <rdmad/clock.h>
+
 #include "dump.h"
 #include "ends.h"
 #include "why.h"
@@ -395,13 +397,7 @@ void trace_end(struct session *s)
 	s->reader = NULL;
 }
 
-static uint64_t wall_offset(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - clock_now().ns;
-}
+static uint64_t wall_offset(void) { return clock_ns(CLOCK_REALTIME) - clock_now().ns; }
 
 json_t *trace_json(struct session *viewer, uint32_t qpn, bool bursts)
 {

@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <sys/stat.h>
 
+#include <rdmad/clock.h>
 #include <rdmad/high.h>
 
 #define LINE_LEN 1600
@@ -125,14 +126,6 @@ void trace_init(void)
 
 void trace_forked(void) { tid = 0; }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 bool call_inside(void) { return depth[LEVEL_VERBS] || depth[LEVEL_CM]; }
 
 void call_begin(struct call *c, enum call_id id, enum call_level level)
@@ -150,14 +143,14 @@ void call_go(struct call *c)
 	if (!c->trace)
 		return;
 	clock_gettime(CLOCK_REALTIME, &c->at);
-	c->begin_ns = now_ns();
+	c->begin_ns = clock_ns(CLOCK_MONOTONIC);
 }
 
 void call_made(struct call *c)
 {
 	c->err = errno;
 	if (c->trace)
-		c->took_ns = now_ns() - c->begin_ns;
+		c->took_ns = clock_ns(CLOCK_MONOTONIC) - c->begin_ns;
 }
 
 void call_end(struct call *c)

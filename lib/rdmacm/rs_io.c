@@ -6,16 +6,11 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include <rdmad/clock.h>
 #include <rdmad/own.h>
 
 /* Of the kernel's last tick, some milliseconds old: a call can ask for it each time. */
-static int64_t tick_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
+static int64_t tick_ms(void) { return (int64_t)(clock_ns(CLOCK_MONOTONIC_COARSE) / 1000000); }
 
 static void channel_look(struct rsock *rs, int64_t now)
 {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <rdmad/apart.h>
+#include <rdmad/clock.h>
 #include <rdmad/high.h>
 
 static pthread_mutex_t svc_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -32,14 +33,7 @@ struct round {
 	int64_t due;
 };
 
-int64_t rs_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
+int64_t rs_now_ns(void) { return (int64_t)clock_ns(CLOCK_MONOTONIC); }
 int64_t rs_now_ms(void) { return rs_now_ns() / 1000000; }
 
 static bool connects(const struct rsock *rs) { return __atomic_load_n(&rs->svc.connects, __ATOMIC_RELAXED); }

@@ -42,6 +42,8 @@
 
 #include <rdma/rsocket.h>
 
+#include <rdmad/clock.h>
+
 #define EXPORT     __attribute__((visibility("default")))
 #define ARRAY_N(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -118,14 +120,7 @@ bool heed_restarts(void); /* a call that may be restarted goes on, behind EINTR 
 /* The same of a call that may have a limit, which has none; errno. */
 static inline bool heed_goes_on(int limit_ms) { return errno == EINTR && !limit_ms && heed_restarts(); }
 
-static inline int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
+static inline int64_t now_ns(void) { return (int64_t)clock_ns(CLOCK_MONOTONIC); }
 static inline int64_t now_ms(void) { return now_ns() / 1000000; }
 
 enum { FD_MAX = 1 << 16 }; /* descriptors from here on are the C library's alone */

@@ -10,7 +10,6 @@
  */
 #include "base.h"
 #include "conn.h"
-#include "clock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,9 +20,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include <rdmad/clock.h>
 #include <rdmad/high.h>
 #include <rdmad/mail.h>
 #include <rdmad/sock.h>

@@ -2,8 +2,9 @@
 /* crowd.c - see crowd.h. */
 #include "crowd.h"
 
-#include "clock.h"
 #include "cq.h"
+
+#include <rdmad/clock.h>
 
 #define MIXED_NS 256000000u /* ten threads that have a slice of 4 ms each by turns wait no longer for one core */
 #define LATE     8u         /* one yield in so many that is late is too many, */

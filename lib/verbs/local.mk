@@ -73,7 +73,6 @@ noinst_HEADERS += \
 	lib/verbs/attr.h \
 	lib/verbs/base.h \
 	lib/verbs/cntr.h \
-	lib/verbs/clock.h \
 	lib/verbs/conn.h \
 	lib/verbs/cq.h \
 	lib/verbs/crowd.h \

@@ -22,7 +22,6 @@
  * both wait for a millisecond, again and again.  So the core is given away after some SENDs, too (turn_due).
  */
 #include "alone.h"
-#include "clock.h"
 #include "cq.h"
 #include "crowd.h"
 #include "nap.h"
@@ -32,6 +31,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include <rdmad/clock.h>
 #include <rdmad/cores.h>
 #include <rdmad/own.h>
 

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
+
+#include <rdmad/clock.h>
 
 #define CREDIT_US 100000 /* of processor time, at once; in the long run ... */
 #define SHARE     20     /* ... this part of all time */
@@ -39,13 +40,7 @@ static struct {
 	char buf[256], line[256];
 } in;
 
-static int64_t now_us(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
+static int64_t now_us(clockid_t clock) { return (int64_t)(clock_ns(clock) / 1000); }
 
 static int byte_next(void)
 {

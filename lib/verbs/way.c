@@ -5,10 +5,9 @@
 #include <sched.h>
 
 #include <rdmad/abi.h>
+#include <rdmad/clock.h>
 #include <rdmad/cores.h>
 #include <rdmad/ring.h>
-
-#include "clock.h"
 
 static _Thread_local struct {
 	uint64_t again_at, join_at;

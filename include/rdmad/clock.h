@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* clock.h - what a clock says, in ns.  Any thread. */
-#ifndef VERBS_CLOCK_H
-#define VERBS_CLOCK_H
+#ifndef RDMAD_CLOCK_H
+#define RDMAD_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
