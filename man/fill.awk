@@ -29,7 +29,7 @@ function verbs_keep(list, what,    i, k, name) {
 function why_text(name, grade,    what, hint) {
 	what = text_take()
 	hint = text_take()
-	return ".It " name grade "\n" what "." (hint == "" ? "" : "\n.Em Hint :\n" hint ".")
+	return ".It " name grade "\n" what "." (hint == "" ? "" : "\n.Em Hint :\n" hint (hint ~ /[?]$/ ? "" : "."))
 }
 
 function list_print(v, n,    i) {
