@@ -31,7 +31,8 @@ static void usage(void)
 	      "  -r, --rules       print the rules\n"
 	      "  -v, --verbose     print notes, too\n"
 	      "  -j, --json        print JSON\n"
-	      "Exit status: 0 no finding; 1 findings; 2 a file cannot be read, or has no RoCE packet.\n",
+	      "Exit status: 0 no finding; 1 findings; 2 wrong arguments, or a file that cannot be read or has\n"
+	      "no RoCE packet.\n",
 	      stdout);
 }
 

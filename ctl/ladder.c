@@ -40,8 +40,9 @@ static void usage(void)
 	      "packets that pass the daemon from now on, until ^C. Captures of several hosts become one diagram; "
 	      "their\n"
 	      "clocks are told apart by packets that both have.\n"
-	      "  -o, --output FILE      write to FILE; its ending says what: a page (.html) or a picture (.svg)\n"
-	      "  -f, --format KIND      make html or svg, whatever the name; - is standard output\n"
+	      "  -o, --output FILE      write to FILE, - is standard output; its ending says what: a page (.html) or\n"
+	      "                         a picture (.svg)\n"
+	      "  -f, --format KIND      make html or svg, whatever the name\n"
 	      "  -q, --qp QPN,...       show only connections of these queue pairs, of either end\n"
 	      "  -p, --packets A[-B]    show only these packets of the file\n"
 	      "  -l, --last S           show only the last so many seconds\n"
@@ -52,9 +53,9 @@ static void usage(void)
 	      "  -T, --seconds S        live: stop after so many seconds\n"
 	      "  -t, --title TEXT       use this title instead of the file's name\n"
 	      "      --theme KIND       auto (as the viewer prefers), light or dark\n"
-	      "With rdmactl --json the findings go to standard output; no -o is needed.\n"
-	      "Exit status: 0; 1 nothing could be written; 2 wrong arguments, or a file that cannot be read or has no "
-	      "RoCE packet.\n",
+	      "With --json the diagram goes to standard output as JSON, without -o.\n"
+	      "Exit status: 0; 1 no daemon, or nothing could be written; 2 wrong arguments, or a file that cannot be\n"
+	      "read or has no RoCE packet.\n",
 	      stdout);
 }
 
@@ -490,6 +491,9 @@ int ladder_main(int argc, char **argv, const struct ask *ask)
 	}
 	if (!names_check(&o, argv[0], argv + optind, (unsigned)(argc - optind)))
 		return 2;
+	if (o.json && (o.out || o.format))
+		return rdmactl_wrong(argv[0], "--json is for standard output; --output and --format are for a page or "
+					      "a picture");
 	if (!o.out && !o.json)
 		return rdmactl_wrong(argv[0], "--output FILE is missing: a page (.html) or a picture (.svg)");
 	dot = o.out ? strrchr(o.out, '.') : NULL;
