@@ -296,7 +296,7 @@ static void sweep_check(const struct options *opt)
 		return;
 	if (!sweep_faults(opt->sweep.faults, f))
 		fail_usage();
-	if (opt->socket || opt->own_addr || opt->rails || opt->log || opt->impair || opt->capture ||
+	if (opt->socket || opt->own_addr || opt->rails || opt->users || opt->log || opt->impair || opt->capture ||
 	    opt->grace_ms >= 0 || opt->leaks || opt->explain || opt->lesson || opt->check || opt->trace) {
 		say("--sweep runs the program many times, each with a daemon of its own (--own); it can be combined "
 		    "with --as, --daemon-arg, --rsockets, --sysfs, --timeout, --report, --seed only");
