@@ -45,7 +45,7 @@ if [ -z "$faults" ]; then
 	[ -e "$faults" ] || faults=
 fi
 [ -z "$faults" ] || [ -r "$faults" ] || { echo "rdmad-run: --lesson $name: cannot read the file of faults $faults" >&2; exit 125; }
-[ -z "$faults" ] || set -- "$@" --fault "$faults" --seed 1
+[ -z "$faults" ] || set -- "$@" --fault "$faults"
 
 page "$name"
 echo
