@@ -33,7 +33,7 @@ pkgs.stdenv.mkDerivation {
     install -d "$out/lib/systemd/system" "$out/include/rdmad"
     sed -e '/^# The daemon of the system/d' -e "s|/usr/local/sbin|$out/bin|" \
       contrib/systemd/rdmad.service > "$out/lib/systemd/system/rdmad.service"
-    install -m 644 include/rdmad/*.h "$out/include/rdmad/"
+    install -m 644 include/rdmad/*.h include/rdmad/*.def "$out/include/rdmad/"
   '';
 
   meta = {
