@@ -128,7 +128,7 @@ static json_t *row_of(const struct doctor *d, json_t *dump, bool any, json_t **d
 		const char *text = json_string_value(json_object_get(gid, "address"));
 
 		*device = dev;
-		if (text && json_integer_value(json_object_get(gid, "index")) && row_addr(text, found) &&
+		if (text && row_addr(text, found) &&
 		    (any ? found->sa.sa_family == AF_INET && is_loopback(found) : doctor_same_host(found, &d->self.sa)))
 			return gid;
 	}

@@ -86,8 +86,10 @@ enum verdict doctor_route(struct doctor *d)
 		close(fd);
 	if (err)
 		return doctor_say(d, STEP_FAILED, "route",
-				  "look at ip addr and ip route: is the interface up, has it an address in the "
-				  "peer's network, is there a default route?",
+				  err == EINVAL
+					  ? "a link-local address needs its interface: fe80::1%eth0"
+					  : "look at ip addr and ip route: is the interface up, has it an address in "
+					    "the peer's network, is there a default route?",
 				  "there is no way to the peer: %s", strerror(err));
 	interface(d);
 	getnameinfo(&d->self.sa, len, self, sizeof(self), NULL, 0, NI_NUMERICHOST);
