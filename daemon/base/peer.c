@@ -121,20 +121,19 @@ static bool is_proc_mount(const char *line, dev_t dev)
 	       makedev(major, minor) == dev;
 }
 
-/* The kernel's list of what that process has mounted: a container has a /proc of its own. */
-static bool on_proc_of(int fd, pid_t pid)
+/* The kernel's list of what a process has mounted: is the descriptor of a /proc in it? */
+static bool on_proc_of(int fd, const char *list)
 {
-	char path[64], *line = NULL;
+	char *line = NULL;
 	size_t room = 0;
 	bool is = false;
 	dev_t dev;
 	ino_t ino;
 	FILE *f;
 
-	if (pid <= 0 || foreign_inode(fd, &dev, &ino))
+	if (foreign_inode(fd, &dev, &ino))
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	f = fopen(path, "re");
+	f = fopen(list, "re");
 	if (!f)
 		return false;
 	for (unsigned i = 0; i < MOUNTS_MAX && !is && getline(&line, &room, f) > 0; i++)
@@ -142,6 +141,15 @@ static bool on_proc_of(int fd, pid_t pid)
 	free(line);
 	fclose(f);
 	return is;
+}
+
+/* Ours, as with hidepid there is no directory of another user's process; the client's, as a container has a /proc of its own. */
+static bool on_proc(int fd, pid_t pid)
+{
+	char its[64];
+
+	snprintf(its, sizeof(its), "/proc/%d/mountinfo", (int)pid);
+	return on_proc_of(fd, "/proc/self/mountinfo") || (pid > 0 && on_proc_of(fd, its));
 }
 
 /* The question may wait for ever: it is put for a client of our own user only, who can stop us anyway. */
@@ -188,7 +196,7 @@ static int kind_check(int fd, const struct ucred *who, bool its)
 		return EINVAL;
 	if (its)
 		return 0;
-	if (!on_proc_of(fd, who->pid) && !on_proc_of_ours(fd, who->uid))
+	if (!on_proc(fd, who->pid) && !on_proc_of_ours(fd, who->uid))
 		return who->pid > 0 ? EINVAL : EPERM;
 	return is_mem(fd) ? 0 : EINVAL;
 }

@@ -2,6 +2,7 @@
 /* rights.c - a daemon of root reaches into its clients with their rights, not with its own. */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -134,6 +135,9 @@ static void reach(struct peer *p)
 
 static struct ucred who(pid_t pid, uid_t uid) { return (struct ucred){ .pid = pid, .uid = uid, .gid = uid }; }
 
+/* That of the daemon, when a program opens a device. */
+static uid_t daemon_uid;
+
 static void reached(uid_t uid, bool apart, const char *path)
 {
 	struct ucred cred;
@@ -144,7 +148,9 @@ static void reached(uid_t uid, bool apart, const char *path)
 	mem = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pid = client(uid, apart, path);
 	cred = who(pid, uid);
+	ck_assert_int_eq(seteuid(daemon_uid), 0);
 	ck_assert_int_eq(peer_open(&p, &cred, fd_receive()), 0);
+	ck_assert_int_eq(seteuid(0), 0);
 	ck_assert_int_ge(p.mem_fd, 0);
 	ck_assert_int_eq(p.pid, 0);
 	reach(&p);
@@ -159,6 +165,17 @@ START_TEST(of_root) { reached(0, false, "/proc/self/mem"); }
 END_TEST
 /* With a /proc of its own. */
 START_TEST(of_a_container) { reached(NOBODY, true, "/mnt/self/mem"); }
+END_TEST
+/* /proc hides from the daemon, which is another user, that the client is there at all. */
+START_TEST(of_the_hidden)
+{
+	ck_assert_int_eq(unshare(CLONE_NEWNS) | mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) |
+				 mount("proc", "/proc", "proc", 0, "hidepid=2"),
+			 0);
+	ck_assert_int_eq(setgroups(0, NULL) | setegid(NOBODY), 0);
+	daemon_uid = NOBODY;
+	reached(NOBODY - 1, false, "/proc/self/mem");
+}
 END_TEST
 
 /* Any other descriptor of a client is no memory, even one under another name that is written with the writer's rights. */
@@ -287,6 +304,7 @@ int main(void)
 		puts("rights: SKIP: not root, and an ordinary user's daemon has no more rights than its clients");
 		return SKIPPED;
 	}
-	SUITE_ADD(suite, of_a_user, of_root, of_a_container, no_memory, no_rights, private, refused_later);
+	SUITE_ADD(suite, of_a_user, of_root, of_a_container, of_the_hidden, no_memory, no_rights, private,
+		  refused_later);
 	return suite_run(suite);
 }
