@@ -161,7 +161,8 @@ static bool root_make(struct tree *t)
 		free(real);
 	}
 	if (!good)
-		say("--sysfs: no directory can be made in /tmp or $TMPDIR: %s", strerror(errno));
+		say("--sysfs: no directory can be made in $TMPDIR, /tmp, /dev/shm or $XDG_RUNTIME_DIR: %s",
+		    strerror(errno));
 	return good;
 }
 
