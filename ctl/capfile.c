@@ -48,6 +48,7 @@ bool capfile_flush(struct capfile *f)
 			continue;
 		if (n < 0) {
 			f->pipe_closed = errno == EPIPE;
+			f->cut = true;
 			f->buf_n = 0;
 			return f->pipe_closed ? false : complain(f);
 		}
@@ -132,7 +133,7 @@ bool capfile_put(struct capfile *f, const struct pcapng_item *it)
 
 bool capfile_close(struct capfile *f)
 {
-	bool good = f->fd < 0 || f->pipe_closed || finish(f) || f->pipe_closed;
+	bool good = f->fd < 0 || f->pipe_closed || (!f->cut && finish(f)) || f->pipe_closed;
 
 	free(f->buf);
 	f->buf = NULL;

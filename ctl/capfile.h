@@ -31,6 +31,7 @@ struct capfile {
 	uint8_t *buf;
 	size_t buf_n;
 	bool pipe_closed; /* nobody reads any more */
+	bool cut;         /* what was said: nothing goes behind a block that is not whole */
 };
 
 /* Says what is wrong, then false. */
