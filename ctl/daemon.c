@@ -110,8 +110,9 @@ bool daemon_hello(int fd)
 	if (rep.hello.abi == RDMAD_ABI)
 		return true;
 	rep.hello.version[sizeof(rep.hello.version) - 1] = 0;
-	fprintf(stderr, "rdmactl: the daemon is of version %s, this is %s; restart it after the update\n",
-		rep.hello.version, PACKAGE_VERSION);
+	fprintf(stderr,
+		"rdmactl: the daemon is of version %s (ABI %u), this is %s (ABI %u); restart it after the update\n",
+		rep.hello.version, rep.hello.abi, PACKAGE_VERSION, RDMAD_ABI);
 	return false;
 }
 
