@@ -90,7 +90,7 @@ static uint32_t lost;
 
 /*
  * A pipe that nobody reads, a terminal that is held (^S), a journal that hangs: who waits for them serves nobody.  Where there is
- * room at all a pipe has it for a line.
+ * room at all a pipe has it for a line.  A disk that is full says so when it is written to.
  */
 static bool has_room(void)
 {
@@ -99,11 +99,13 @@ static bool has_room(void)
 	return poll(&p, 1, 0) > 0;
 }
 
+static bool no_room(int err) { return err == EAGAIN || err == ENOSPC || err == EDQUOT; }
+
 static bool is_written(const char *line, size_t len)
 {
 	ssize_t n = has_room() ? write(out, line, len) : 0;
 
-	return n < 0 ? errno != EAGAIN : (size_t)n == len; /* else there is nobody left to tell */
+	return n < 0 ? !no_room(errno) : (size_t)n == len; /* else there is nobody left to tell */
 }
 
 static void line_write(char *line, size_t len, size_t room)
@@ -111,7 +113,7 @@ static void line_write(char *line, size_t len, size_t room)
 	uint32_t before = __atomic_exchange_n(&lost, 0, __ATOMIC_RELAXED);
 
 	if (before)
-		len += (size_t)snprintf(line + len, room - len, " (%u lines were lost: nobody read them)", before);
+		len += (size_t)snprintf(line + len, room - len, " (%u lines were lost: there was no room)", before);
 	line[len++] = '\n';
 	if (log_wanted(LOG_LV_DEBUG)) {
 		if (write(STDERR_FILENO, line, len) < 0) {

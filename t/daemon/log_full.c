@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * log_full.c - a log that nobody reads, a pipe or terminal that is full: the daemon goes on, and says later how much was lost.
+ * log_full.c - a log that nobody reads, a pipe, terminal or disk that is full: the daemon goes on, and says later how much was lost.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -96,7 +98,7 @@ START_TEST(nobody_reads)
 	warned_of();
 	drain(text, sizeof(text));
 	ck_assert_msg(strstr(text, "another version") != NULL, "it says: %s", text);
-	ck_assert_msg(strstr(text, "(3 lines were lost: nobody read them)") != NULL, "it says: %s", text);
+	ck_assert_msg(strstr(text, "(3 lines were lost: there was no room)") != NULL, "it says: %s", text);
 	warned_of();
 	drain(text, sizeof(text));
 	ck_assert_msg(strstr(text, "another version") != NULL, "it says: %s", text);
@@ -149,9 +151,38 @@ START_TEST(terminal)
 	warned_of();
 	drain(text, sizeof(text));
 	ck_assert_msg(strstr(text, "another version") != NULL, "it says: %s", text);
-	ck_assert_msg(strstr(text, " lost: nobody read them)") != NULL, "it says: %s", text);
+	ck_assert_msg(strstr(text, " lost: there was no room)") != NULL, "it says: %s", text);
 	daemon_stop();
 }
 END_TEST
 
-TEST_MAIN("log_full", nobody_reads, terminal)
+START_TEST(disk)
+{
+	static const char bytes[4096];
+	char text[4096] = "";
+	int fd;
+
+	own_network();
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/mnt", "tmpfs", 0, "size=4k")) {
+		printf("# no tmpfs of our own\n");
+		return;
+	}
+	fd = open("/mnt/log", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	start_with_log(fd);
+	ck_assert_int_eq(ftruncate(fd, 0), 0);
+	ck_assert_int_eq(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+	for (unsigned i = 0; i < ALIKE; i++)
+		warned_of();
+	close(hail());
+	ck_assert_int_eq(lseek(fd, 0, SEEK_END), sizeof(bytes));
+	ck_assert_int_eq(ftruncate(fd, 0), 0);
+	warned_of();
+	ck_assert_int_gt(pread(fd, text, sizeof(text) - 1, 0), 0);
+	ck_assert_msg(strstr(text, "(3 lines were lost: there was no room)") != NULL, "it says: %s", text);
+	daemon_stop();
+}
+END_TEST
+
+TEST_MAIN("log_full", nobody_reads, terminal, disk)
