@@ -181,6 +181,15 @@ static char *new_name(const char *file)
 	return name;
 }
 
+static FILE *fifo; /* of --record: opened once, as who reads it takes the first close for its end */
+
+static bool json_write(json_t *j, const char *file)
+{
+	if (!fifo)
+		return !json_dump_file(j, file, JSON_INDENT(1));
+	return !json_dumpf(j, fifo, JSON_INDENT(1)) && !fclose(fifo);
+}
+
 static bool tape_save(const struct tape *t, const char *file, char **argv, int status)
 {
 	json_t *program = json_array(), *j;
@@ -194,7 +203,7 @@ static bool tape_save(const struct tape *t, const char *file, char **argv, int s
 	}
 	j = json_pack("{s:i, s:o, s:i}", TAPE_KEY, TAPE_FORM, "program", program, "exit_status", status);
 	json_object_update(j, t->json);
-	good = !json_dump_file(j, new, JSON_INDENT(1)) && (!strcmp(new, file) || !rename(new, file));
+	good = json_write(j, new) && (!strcmp(new, file) || !rename(new, file));
 	if (!good)
 		say_lost("--record %s: %s", file, strerror(errno));
 	if (!good && strcmp(new, file))
@@ -262,8 +271,12 @@ static bool record_can(const char *file)
 {
 	char *new = new_name(file);
 	FILE *f = fopen(new, "ae");
-	bool good = f && !fclose(f);
+	struct stat st;
+	bool good;
 
+	if (f && !fstat(fileno(f), &st) && S_ISFIFO(st.st_mode))
+		fifo = f;
+	good = fifo || (f && !fclose(f));
 	if (!good)
 		say("--record %s: %s", new, strerror(errno));
 	else if (strcmp(new, file))
