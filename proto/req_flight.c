@@ -135,6 +135,7 @@ void req_restart(struct hca *h, struct qp *qp, bool loss, bool timeout)
 	q->pos = s->head == s->begun ? 0 : psn_dist(sq_at(s, s->head)->psn, q->una);
 	q->unasked = 0;
 	q->probe = false;
+	qp->why.unsent = false;
 	q->rtt_on = false; /* of what is sent twice nobody can say which one was answered */
 	if (loss) {
 		path_loss(h, qp->path, timeout);

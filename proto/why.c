@@ -311,11 +311,16 @@ static void details(struct hca *h, struct why *w, struct qp *qp, enum fault f)
 static enum why_cause retries_of(const struct qp *qp)
 {
 	const struct qp_why *q = &qp->why;
+	const bool never = qp->rx_pkts == q->rx_base;
 
 	if (q->far >= WHY_FAR && !q->heard)
 		return WHY_RETRY_PSN;
-	if (qp->rx_pkts == q->rx_base)
-		return !qp->attr.dest_qpn || gid_is_empty(qp->attr.av.dgid) ? WHY_RETRY_UNSET : WHY_RETRY_SILENT;
+	if (never && (!qp->attr.dest_qpn || gid_is_empty(qp->attr.av.dgid)))
+		return WHY_RETRY_UNSET;
+	if (q->unsent && (q->unsent_err || !never)) /* else RETRY_INSIDE */
+		return WHY_RETRY_UNSENT;
+	if (never)
+		return WHY_RETRY_SILENT;
 	return q->naks ? WHY_RETRY_LOSS : WHY_RETRY_DEAF;
 }
 
@@ -356,6 +361,8 @@ void why_fault(struct hca *h, struct qp *qp, enum fault f, uint8_t to, uint8_t s
 	if (w) {
 		w->fault = (uint8_t)f;
 		w->status = status;
+		if (cause == WHY_RETRY_UNSENT)
+			w->got = (uint64_t)qp->why.unsent_err;
 		if (f == FAULT_REQ_RETRY_EXC)
 			of_send(h, w, qp, f);
 		else
@@ -443,6 +450,8 @@ void why_unsent(struct hca *h, struct qp *qp, const struct route *way, int err)
 	bool silent = qp->type == QPT_UD || qp->type == QPT_UC;
 	struct why *w;
 
+	qp->why.unsent = true;
+	qp->why.unsent_err = err;
 	if (qp->why.told_unsent || (!err && !silent)) /* RETRY_INSIDE */
 		return;
 	qp->why.told_unsent = true;

@@ -91,7 +91,7 @@ struct why {
 	uint32_t mask, allowed; /* bits concerned; all that the change knows */
 	/* WAIT_...: since: since when; got: receives posted (its SRQ's, if it has one), UC: packets lost, EMPTY: packets refused; max: rnr_retry, SIGNALED: depth, POLL: armed. */
 	uint64_t got,
-		max; /* RX_ROUTE: got is the QP that sent it, if that is known; RX_PKEY: theirs, and ours; UC_GAP: the first PSN that is missing; UNSENT: errno */
+		max; /* RX_ROUTE: got is the QP that sent it, if that is known; RX_PKEY: theirs, and ours; UC_GAP: the first PSN that is missing; UNSENT, RETRY_UNSENT: errno */
 	uint8_t err_cause; /* FLUSH_LATE: what brought the QP there */
 	mono_t err_at;
 	uint32_t flush_sq, flush_rq; /* WRs that end with the QP */
@@ -111,6 +111,8 @@ struct whys {
 struct qp_why {
 	uint64_t told; /* bit per enum fault: of those that do not end it only the first is told */
 	bool told_state, told_route, told_pkey, told_flush_late, told_unsent;
+	bool unsent; /* packets since the last retry were not sent, and the errno; 0: no socket has the address */
+	int unsent_err;
 	uint8_t last_op;
 	uint8_t err_cause; /* what brought it to ERR or SQE */
 	mono_t err_at;

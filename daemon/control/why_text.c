@@ -200,6 +200,16 @@ static void packet_put(struct words *t, const struct why *w)
 
 /* ---- retries -------------------------------------------------------------------------- */
 
+static void unsent_words(struct words *t, const struct why *w)
+{
+	words_put(t, "packets from ");
+	gid_words(t, w->sgid);
+	words_put(t, " to ");
+	gid_words(t, w->dgid);
+	words_put(t, " could not be sent: %s",
+		  w->got ? strerror((int)w->got) : "no interface has that source, or it is of another family");
+}
+
 static void retry_words(struct words *t, const struct why *w)
 {
 	bool never = w->cause >= WHY_RETRY_SILENT && w->cause <= WHY_RETRY_INSIDE; /* heard of it */
@@ -233,6 +243,10 @@ static void retry_words(struct words *t, const struct why *w)
 	if (w->is_wr) {
 		words_put(t, "; ");
 		wr_put(t, w);
+	}
+	if (w->cause == WHY_RETRY_UNSENT) {
+		words_put(t, "; ");
+		unsent_words(t, w);
 	}
 }
 
@@ -405,16 +419,6 @@ static void fault_words(struct words *t, const struct why *w)
 	}
 }
 
-static void unsent_words(struct words *t, const struct why *w)
-{
-	words_put(t, "packets from ");
-	gid_words(t, w->sgid);
-	words_put(t, " to ");
-	gid_words(t, w->dgid);
-	words_put(t, " could not be sent: %s",
-		  w->got ? strerror((int)w->got) : "no interface has that source, or it is of another family");
-}
-
 static void flush_late_words(struct words *t, const struct why *w)
 {
 	words_put(t, "posted to a QP in %s, and flushed at once; the QP went there ", qp_state_name(w->from));
@@ -439,7 +443,7 @@ void why_words(struct words *t, const struct why *w, bool by_rule)
 		words_put(t, " to %s", qp_state_name(w->to));
 	words_put(t, ": ");
 	switch (w->cause) {
-	case WHY_RETRY_SILENT: case WHY_RETRY_UNSET: case WHY_RETRY_INSIDE: case WHY_RETRY_DEAF: case WHY_RETRY_LOSS: case WHY_RETRY_PSN: retry_words(t, w); break;
+	case WHY_RETRY_SILENT: case WHY_RETRY_UNSET: case WHY_RETRY_INSIDE: case WHY_RETRY_DEAF: case WHY_RETRY_LOSS: case WHY_RETRY_PSN: case WHY_RETRY_UNSENT: retry_words(t, w); break;
 	case WHY_REQ_RNR_EXC: rnr_words(t, w, by_rule); break;
 	case WHY_REQ_NAK_INV: case WHY_REQ_NAK_ACCESS: case WHY_REQ_NAK_OP: case WHY_REQ_NAK_OTHER: nak_words(t, w); break;
 	case WHY_RESP_RECV_LEN: case WHY_UC_RECV_LEN: case WHY_UD_RECV_LEN: case WHY_SQ_LEN: length_words(t, w); break;

@@ -200,6 +200,46 @@ static void give_up(struct rig *r, bool (*hook)(struct rig *, struct host *, con
 	rig_settle(r, 1000);
 }
 
+static int refusal; /* what the host says to packets of a; of the first try only: once */
+static bool once;
+
+static bool kept_back(struct rig *r, struct host *from, const struct burst *b)
+{
+	if (from != &r->a)
+		return false;
+	if (!once || !stat_n(from, HCA_STAT_LOCAL_ACK_TIMEOUT))
+		hca_unsent(from->h, from->qpn, &b->route, b->n, refusal);
+	return true;
+}
+
+/* Not the peer's silence, if packets did not get out of the host: and then it matters why. */
+START_TEST(unsent)
+{
+	struct rig r;
+
+	refusal = EPERM;
+	for (unsigned heard = 0; heard < 2; heard++) {
+		give_up(&r, kept_back, heard);
+		SAID(&r.a, RETRY_UNSENT, ERR "RETRY_EXC after 3 timeouts .*; RDMA_WRITE wr_id 0x2; packets from 127\\.0\\.0\\.1 to 127\\.0\\.0\\.2 "
+		     "could not be sent: Operation not permitted$");
+		rig_fini(&r);
+	}
+	refusal = 0; /* the address has gone */
+	give_up(&r, kept_back, true);
+	SAID(&r.a, RETRY_UNSENT, "could not be sent: no interface has that source");
+	rig_fini(&r);
+	give_up(&r, kept_back, false);
+	SAID(&r.a, RETRY_SILENT, ERR); /* RETRY_INSIDE, of the daemon */
+	rig_fini(&r);
+	refusal = EPERM;
+	once = true;
+	give_up(&r, kept_back, false);
+	SAID(&r.a, RETRY_SILENT, ERR);
+	rig_fini(&r);
+	once = false;
+}
+END_TEST
+
 START_TEST(retries)
 {
 	struct rig r;
@@ -450,6 +490,6 @@ int main(void)
 
 	tcase_add_loop_test(t, receivers, 0, sizeof(rows) / sizeof(*rows));
 	suite_add_tcase(suite, t);
-	SUITE_ADD(suite, datagrams, naks, retries, psns, responses, send_queues, states, modify, words);
+	SUITE_ADD(suite, datagrams, naks, retries, unsent, psns, responses, send_queues, states, modify, words);
 	return suite_run(suite);
 }
