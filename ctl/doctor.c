@@ -116,6 +116,12 @@ static bool is_loopback(const union cmm_addr *a)
 					  : IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
 }
 
+/* Row 0 may be one that is made up. */
+static bool is_address(json_t *gid)
+{
+	return json_integer_value(json_object_get(gid, "index")) || json_is_true(json_object_get(gid, "wire"));
+}
+
 /* The row of the GID table that has self; any: that has an IPv4 address of loopback, in *found. */
 static json_t *row_of(const struct doctor *d, json_t *dump, bool any, json_t **device, union cmm_addr *found)
 {
@@ -128,7 +134,7 @@ static json_t *row_of(const struct doctor *d, json_t *dump, bool any, json_t **d
 		const char *text = json_string_value(json_object_get(gid, "address"));
 
 		*device = dev;
-		if (text && row_addr(text, found) &&
+		if (text && is_address(gid) && row_addr(text, found) &&
 		    (any ? found->sa.sa_family == AF_INET && is_loopback(found) : doctor_same_host(found, &d->self.sa)))
 			return gid;
 	}

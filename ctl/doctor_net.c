@@ -13,6 +13,7 @@
 #include <linux/errqueue.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/ip_icmp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +22,8 @@
 
 #define ROCE_UDP_PORT 4791u
 #define CLOSED_PORT   33434u /* where traceroute begins: nobody listens */
-#define TRIES         2
-#define TRIES_NEIGH   9 /* longer than the kernel looks for a neighbour */
+#define TRIES         4      /* longer than a host that has sent many ICMP messages keeps the next back: a second */
+#define TRIES_NEIGH   9      /* longer than the kernel looks for a neighbour */
 #define WAIT_MS       400
 #define ROCE_HEADERS  (8 + 12 + 16 + 4) /* UDP, BTH, RETH, ICRC */
 
@@ -112,81 +113,164 @@ bool doctor_port_taken(const struct doctor *d, char *who, size_t len)
 
 /* ---- probes -------------------------------------------------------------------------- */
 
-/* The answer to a datagram of len bytes to this port: ECONNREFUSED, another errno, or 0: nothing. */
-static int probe(const struct doctor *d, unsigned port, size_t len, int tries)
+/* What was said to a datagram, and by whom. */
+struct answer {
+	int err;           /* ECONNREFUSED: nobody listens on its port; another errno; 0: nothing */
+	union cmm_addr by; /* of which host an ICMP message says so; none: it is this one */
+	bool prohibited;   /* that is a firewall */
+	uint32_t mtu;      /* EMSGSIZE: of what it passes; 0: it does not say */
+};
+
+static bool told_by_other(const struct answer *a) { return a->by.sa.sa_family != AF_UNSPEC; }
+
+/* The peer got it whole, whatever it says to it. */
+static bool came(const struct doctor *d, const struct answer *a)
+{
+	return a->err && a->err != EMSGSIZE && doctor_same_host(&d->peer, &a->by.sa);
+}
+
+/* A firewall, if it is not the peer. */
+static bool refuses(const struct answer *a) { return a->prohibited || (told_by_other(a) && a->err == ECONNREFUSED); }
+
+static bool is_firewall(const struct sock_extended_err *e)
+{
+	if (e->ee_origin == SO_EE_ORIGIN_ICMP6)
+		return e->ee_errno == EACCES;
+	return e->ee_type == ICMP_DEST_UNREACH &&
+	       (e->ee_code == ICMP_NET_ANO || e->ee_code == ICMP_HOST_ANO || e->ee_code == ICMP_PKT_FILTERED);
+}
+
+/* That nobody answered for its hardware address a host tells itself by ICMP. */
+static void answer_take(struct answer *a, const struct doctor *d, const struct sock_extended_err *e)
+{
+	const struct sockaddr *by = SO_EE_OFFENDER(e);
+
+	a->err = (int)e->ee_errno;
+	if (e->ee_origin != SO_EE_ORIGIN_ICMP && e->ee_origin != SO_EE_ORIGIN_ICMP6)
+		return;
+	if (doctor_same_host(&d->self, by) && !doctor_same_host(&d->peer, by))
+		return;
+	memcpy(&a->by, by, by->sa_family == AF_INET ? sizeof(a->by.in) : sizeof(a->by.in6));
+	a->prohibited = is_firewall(e);
+	a->mtu = a->err == EMSGSIZE ? e->ee_info : 0;
+}
+
+static bool answer_read(struct answer *a, const struct doctor *d, int fd)
+{
+	union {
+		struct cmsghdr align;
+		uint8_t buf[256];
+	} room;
+	struct msghdr msg = { .msg_control = &room, .msg_controllen = sizeof(room) };
+	bool v6 = d->peer.sa.sa_family == AF_INET6;
+
+	if (recvmsg(fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+		return false;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+		if (c->cmsg_level == (v6 ? SOL_IPV6 : SOL_IP) && c->cmsg_type == (v6 ? IPV6_RECVERR : IP_RECVERR)) {
+			answer_take(a, d, (const struct sock_extended_err *)CMSG_DATA(c));
+			return true;
+		}
+	return false;
+}
+
+/* The answer to a datagram of len bytes to this port. */
+static struct answer probe(const struct doctor *d, unsigned port, size_t len, int tries)
 {
 	static const uint8_t zeros[8192];
 	union cmm_addr to = with_port(&d->peer, port);
 	bool v6 = to.sa.sa_family == AF_INET6;
-	int fd = socket(to.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), how = IP_PMTUDISC_PROBE, on = 1, err = 0;
-	socklen_t err_len = sizeof(err);
+	int fd = socket(to.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), how = IP_PMTUDISC_PROBE, on = 1;
 	struct pollfd p = { .fd = fd };
+	struct answer a = { 0 };
 
 	if (fd < 0)
-		return errno;
+		return (struct answer){ .err = errno };
 	setsockopt(fd, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &how, sizeof(how));
 	setsockopt(fd, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_RECVERR : IP_RECVERR, &on,
 		   sizeof(on)); /* no neighbour: told, too */
 	if (connect(fd, &to.sa, addr_len(&to)))
-		err = errno;
-	for (int i = 0; i < tries && !err; i++) {
-		if (send(fd, zeros, len, 0) < 0)
-			err = errno;
-		else if (poll(&p, 1, WAIT_MS) > 0)
-			getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &err_len);
+		a.err = errno;
+	for (int i = 0; i < tries && !a.err; i++) {
+		int err = send(fd, zeros, len, 0) < 0 ? errno : 0;
+
+		if (!err)
+			poll(&p, 1, WAIT_MS);
+		if (!answer_read(&a, d, fd))
+			a.err = err;
 	}
 	close(fd);
-	return err;
+	return a;
+}
+
+static enum verdict refused(struct doctor *d, const struct answer *a)
+{
+	char by[INET6_ADDRSTRLEN] = "";
+
+	getnameinfo(&a->by.sa, addr_len(&a->by), by, sizeof(by), NULL, 0, NI_NUMERICHOST);
+	if (a->err == ECONNREFUSED && came(d, a))
+		return doctor_say(d, STEP_FAILED, "peer",
+				  "start rdmad there, or an RDMA program below rdmad-run; for rdma_rxe: rdma link add; "
+				  "if one runs, a firewall refuses: let UDP port 4791 in, from any source port",
+				  "the host is there, but nobody listens on its UDP port 4791");
+	if (refuses(a))
+		return doctor_say(d, STEP_FAILED, "peer",
+				  "let UDP port 4791 through there, from any source port: firewall-cmd "
+				  "--add-port=4791/udp, nft list ruleset, iptables -S",
+				  "a firewall of %s refuses UDP port 4791", by);
+	return doctor_say(d, STEP_FAILED, "peer", "is the host up, the address right? does that router know the way?",
+			  "%s says: %s", by, strerror(a->err));
 }
 
 enum verdict doctor_reach(struct doctor *d)
 {
-	int err = probe(d, CLOSED_PORT, 1, TRIES_NEIGH);
+	struct answer a = probe(d, CLOSED_PORT, 1, TRIES_NEIGH);
 
-	d->icmp = err == ECONNREFUSED;
-	if (d->icmp || !err)
-		err = probe(d, ROCE_UDP_PORT, 1, TRIES);
-	switch (err) {
+	d->icmp = came(d, &a);
+	if (!a.err || d->icmp || refuses(&a)) /* it may be that port alone */
+		a = probe(d, ROCE_UDP_PORT, 1, TRIES);
+	if (told_by_other(&a))
+		return refused(d, &a);
+	switch (a.err) {
 	case 0:
 		return doctor_say(d, STEP_OK, "peer", NULL,
 				  "no ICMP message against UDP port 4791: it is open, or silently filtered");
-	case ECONNREFUSED:
-		return doctor_say(d, STEP_FAILED, "peer",
-				  "start rdmad there, or an RDMA program below rdmad-run; for rdma_rxe: rdma link add",
-				  "the host is there, but nobody listens on its UDP port 4791");
 	case EHOSTUNREACH:
 		return doctor_say(d, STEP_FAILED, "peer",
 				  "is the host up, the cable in, the address right? ip neigh shows who answered",
-				  "no host answers to that address (%s)", strerror(err));
+				  "no host answers to that address (%s)", strerror(a.err));
 	case EPERM:
 	case EACCES:
 		return doctor_say(d, STEP_FAILED, "peer", "let UDP port 4791 out: nft list ruleset, iptables -S",
 				  "a firewall of this host "
 				  "forbids it: %s",
-				  strerror(err));
+				  strerror(a.err));
 	}
 	return doctor_say(d, STEP_FAILED, "peer",
-			  "a firewall or a router on the way refuses: let UDP port 4791 through", "%s", strerror(err));
+			  "a firewall or a router on the way refuses: let UDP port 4791 through", "%s",
+			  strerror(a.err));
 }
 
-static bool comes_whole(const struct doctor *d, int roce_mtu)
+static bool comes_whole(const struct doctor *d, int roce_mtu, struct answer *a)
 {
-	return probe(d, CLOSED_PORT, (size_t)roce_mtu + ROCE_HEADERS - 8, TRIES) == ECONNREFUSED;
+	*a = probe(d, CLOSED_PORT, (size_t)roce_mtu + ROCE_HEADERS - 8, TRIES);
+	return came(d, a);
 }
 
 enum verdict doctor_mtu(struct doctor *d)
 {
 	int mtu = d->roce_mtu, head = d->peer.sa.sa_family == AF_INET ? 20 : 40;
-	char help[200];
+	char help[200], limit[INET6_ADDRSTRLEN + 40] = "", by[INET6_ADDRSTRLEN] = "";
+	struct answer a, b;
 
 	if (!d->icmp)
 		return doctor_say(d, STEP_UNKNOWN, "MTU", NULL,
 				  "not known: the peer sends no ICMP messages; packets have up to %d bytes",
 				  mtu + head + ROCE_HEADERS);
-	if (comes_whole(d, mtu))
+	if (comes_whole(d, mtu, &a))
 		return doctor_say(d, STEP_OK, "MTU", NULL, "packets of %d bytes (path MTU %d) come through whole",
 				  mtu + head + ROCE_HEADERS, mtu);
-	for (mtu /= 2; mtu >= 256 && !comes_whole(d, mtu); mtu /= 2)
+	for (mtu /= 2; mtu >= 256 && !comes_whole(d, mtu, &b); mtu /= 2)
 		;
 	if (mtu < 256)
 		return doctor_say(d, STEP_FAILED, "MTU", "look at the MTU of both interfaces and of the switch",
@@ -195,6 +279,10 @@ enum verdict doctor_mtu(struct doctor *d)
 	snprintf(help, sizeof(help),
 		 "give all interfaces on the way the same MTU, or use path MTU %d (perftest: -m %d, pingpongs: -m %d)",
 		 mtu, mtu, mtu);
-	return doctor_say(d, STEP_FAILED, "MTU", help, "packets of %d bytes get lost, %d bytes come through",
-			  d->roce_mtu + head + ROCE_HEADERS, mtu + head + ROCE_HEADERS);
+	if (told_by_other(&a) && a.mtu) {
+		getnameinfo(&a.by.sa, addr_len(&a.by), by, sizeof(by), NULL, 0, NI_NUMERICHOST);
+		snprintf(limit, sizeof(limit), " (%s passes %u)", by, (unsigned)a.mtu);
+	}
+	return doctor_say(d, STEP_FAILED, "MTU", help, "packets of %d bytes get lost%s, %d bytes come through",
+			  d->roce_mtu + head + ROCE_HEADERS, limit, mtu + head + ROCE_HEADERS);
 }
