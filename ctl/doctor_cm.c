@@ -138,8 +138,10 @@ static enum verdict silent(struct doctor *d, long long bad)
 				  "ICRC is wrong: capture and rdmactl check tell which",
 				  "the peer answers, but the ICRC of %lld packets was wrong", bad);
 	return doctor_say(d, STEP_FAILED, "CM",
-			  "let UDP port 4791 through in both directions (firewalls here, there and between); is the "
-			  "peer's RDMA device up and does it have this address?",
+			  "let UDP port 4791 through in both directions, from any source port (firewalls here, there "
+			  "and between); is the peer's RDMA device up and does it have this address? No RoCE passes "
+			  "what translates addresses (NAT, as of Docker's bridge): then icrc_err grows there "
+			  "(rdmactl stats)",
 			  "the peer is silent: no answer to %d connection requests", ROUNDS);
 }
 

@@ -113,7 +113,7 @@ bool doctor_port_taken(const struct doctor *d, char *who, size_t len)
 
 /* ---- probes -------------------------------------------------------------------------- */
 
-/* What was said to a datagram, and by whom. */
+/* The answer to a datagram, and who gave it. */
 struct answer {
 	int err;           /* ECONNREFUSED: nobody listens on its port; another errno; 0: nothing */
 	union cmm_addr by; /* of which host an ICMP message says so; none: it is this one */
