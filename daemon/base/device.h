@@ -76,4 +76,22 @@ unsigned device_gid_interface(const struct device *, const struct gid_row *);
 int device_row(const struct device *, const uint8_t gid[16]);
 int device_of_gid(const uint8_t gid[16]);
 
+#define MTU_HEADROOM 80u /* what a packet has besides payload, as rxe reckons (protocol section 1.7) */
+
+/* The code (enum ibv_mtu) of the largest path MTU that so many bytes are room for; that of 256 if they are fewer. */
+static inline uint8_t mtu_code(uint64_t len)
+{
+	uint8_t code = 5;
+
+	while (code > 1 && 128u << code > len)
+		code--;
+	return code;
+}
+
+/* That of a link, or of a way, which passes packets of so many bytes. */
+static inline uint8_t device_mtu(uint64_t link_mtu)
+{
+	return mtu_code(link_mtu > MTU_HEADROOM ? link_mtu - MTU_HEADROOM : 0);
+}
+
 #endif

@@ -216,21 +216,40 @@ int cma_bind(struct cma_id *id, const union cmm_addr *asked)
 
 /* ---- resolve ---------------------------------------------------------------------------- */
 
+static socklen_t addr_len(const union cmm_addr *a) { return cma_family(a) == AF_INET ? sizeof(a->in) : sizeof(a->in6); }
+
+/* A socket that knows the way there, from src or from where this host would send; -1 and errno. */
+static int way_open(const union cmm_addr *src, const union cmm_addr *dst)
+{
+	union cmm_addr from, to = *dst;
+	int fd = socket(cma_family(dst), SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return -1;
+	if (!cma_addr_port(&to))
+		cma_addr_port_set(&to, 4791);
+	if (src) {
+		from = *src;
+		cma_addr_port_set(&from, 0);
+	}
+	if ((!src || !bind(fd, &from.sa, addr_len(&from))) && !connect(fd, &to.sa, addr_len(&to)))
+		return fd;
+	err = errno;
+	close(fd);
+	errno = err;
+	return -1;
+}
+
 /* The address that this host would send from; 0 or errno. */
 static int source_of(const union cmm_addr *dst, union cmm_addr *src)
 {
-	union cmm_addr to = *dst;
-	socklen_t len = cma_family(dst) == AF_INET ? sizeof(to.in) : sizeof(to.in6);
-	int fd = socket(cma_family(dst), SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
+	socklen_t len = sizeof(*src);
+	int fd = way_open(NULL, dst), err = 0;
 
 	if (fd < 0)
 		return errno;
-	if (!cma_addr_port(&to))
-		cma_addr_port_set(&to, 4791);
 	memset(src, 0, sizeof(*src));
-	if (connect(fd, &to.sa, len) < 0)
-		err = errno;
-	else if (len = sizeof(*src), getsockname(fd, &src->sa, &len) < 0)
+	if (getsockname(fd, &src->sa, &len) < 0)
 		err = errno;
 	close(fd);
 	return err;
@@ -343,13 +362,31 @@ int cma_resolve_addr(struct cma_id *id, const union cmm_addr *src, const union c
 
 /* ---- the path ------------------------------------------------------------------------------- */
 
+/* Of packets that the host's routes let pass whole: as they say, or a router on the way has said lately. */
+static uint8_t route_mtu(const struct cma_id *id)
+{
+	bool v4 = cma_family(&id->dst) == AF_INET;
+	int fd = way_open(&id->src, &id->dst), mtu = 0;
+	socklen_t len = sizeof(mtu);
+
+	if (fd < 0)
+		return UINT8_MAX;
+	if (getsockopt(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len) < 0)
+		mtu = 0;
+	close(fd);
+	return mtu > 0 ? device_mtu((uint64_t)mtu) : UINT8_MAX;
+}
+
 /*
- * The smaller one of both ports, where the other is ours as well; else what a REQ says is the peer's to
+ * The smaller one of both ports, where the other is ours as well; else that of the way, and what a REQ says is the peer's to
  * refuse.
  */
 static uint8_t path_mtu(const struct cma_id *id)
 {
-	uint8_t mtu = id->dev->mtu;
+	uint8_t mtu = id->dev->mtu, way = id->dst_here ? mtu : route_mtu(id);
+
+	if (way < mtu)
+		mtu = way;
 
 	for (unsigned d = 0; d < devices_n; d++)
 		if (devices[d].mtu < mtu && cma_row(&devices[d], id->dgid) >= 0)

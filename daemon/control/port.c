@@ -10,8 +10,7 @@
 #include "host.h"
 #include "port.h"
 
-#define MTU_HEADROOM 80u     /* what a packet has besides payload, as rxe reckons (protocol section 1.7) */
-#define LINK_MBPS    200000u /* of interfaces that do not say: about what goes between programs of one host */
+#define LINK_MBPS 200000u /* of interfaces that do not say: about what goes between programs of one host */
 
 void (*port_notify)(struct device *, unsigned event_type);
 
@@ -93,15 +92,6 @@ static struct link_facts facts_read(const struct device *dev, const struct host 
 	return p;
 }
 
-uint8_t port_mtu_code(uint64_t len)
-{
-	uint8_t code = 5;
-
-	while (code > 1 && 128u << code > len)
-		code--;
-	return code;
-}
-
 static void mtu_call(struct shard *s, void *arg)
 {
 	const struct device *dev = arg;
@@ -111,8 +101,7 @@ static void mtu_call(struct shard *s, void *arg)
 
 static void mtu_update(struct device *dev, uint32_t link_mtu)
 {
-	const uint64_t room = link_mtu > MTU_HEADROOM ? link_mtu - MTU_HEADROOM : 0, most = dev->profile->max_mtu;
-	const uint8_t mtu = port_mtu_code(room < most ? room : most);
+	const uint8_t way = device_mtu(link_mtu), most = mtu_code(dev->profile->max_mtu), mtu = way < most ? way : most;
 
 	if (dev->mtu == mtu)
 		return;

@@ -9,8 +9,6 @@ struct host;
 
 /* Takes MTU, speed and state from the interfaces that the rows of the GID table stand on. */
 void port_follow(struct device *, const struct host *);
-/* The code of the largest path MTU that so many bytes are room for; that of 256 if they are fewer. */
-uint8_t port_mtu_code(uint64_t len);
 /* Its speed as ibv_port_attr states it: the codes of a lane's speed and of the number of lanes. */
 void port_lanes(const struct device *, uint8_t *speed, uint8_t *width);
 /* The port is taken down, or no longer, whatever its interfaces are. */

@@ -93,7 +93,7 @@ int verb_query_port(struct call *call)
 	*a = (struct msg_port_attr){
 		.state = dev->up ? 4 : 1,      /* ACTIVE, DOWN */
 		.phys_state = dev->up ? 5 : 2, /* LinkUp, Polling */
-		.max_mtu = port_mtu_code(dev->profile->max_mtu),
+		.max_mtu = mtu_code(dev->profile->max_mtu),
 		.active_mtu = dev->mtu,
 		.gid_n = (uint32_t)dev->profile->gid_tbl_len,
 		.pkey_n = dev->pkey_n,

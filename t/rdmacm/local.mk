@@ -35,6 +35,7 @@ RDMACM_TESTS = \
 	t/rdmacm/end.test \
 	t/rdmacm/loss.test \
 	t/rdmacm/many.test \
+	t/rdmacm/route.test \
 	t/rdmacm/rs.test \
 	t/rdmacm/symbols.test \
 	t/rdmacm/tools.test \
