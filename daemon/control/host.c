@@ -23,20 +23,22 @@ static int if_order(const void *a, const void *b)
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Every interface has one AF_PACKET entry. */
+/* Every interface has one entry of AF_PACKET, or, where there is no hardware address (WireGuard, tun), of no address at all. */
 static void ifs_read(struct host *h, const struct ifaddrs *list)
 {
 	const struct sockaddr_ll *ll;
 	struct host_if *f;
 
 	for (; list && h->if_n < HOST_IFS; list = list->ifa_next) {
-		if (!list->ifa_addr || list->ifa_addr->sa_family != AF_PACKET)
+		if (list->ifa_addr && list->ifa_addr->sa_family != AF_PACKET)
 			continue;
 		ll = (const struct sockaddr_ll *)list->ifa_addr;
 		f = &h->ifs[h->if_n++];
 		strncpy(f->name, list->ifa_name, sizeof(f->name) - 1);
-		f->index = (unsigned)ll->sll_ifindex;
+		f->index = ll ? (unsigned)ll->sll_ifindex : if_nametoindex(f->name);
 		f->flags = list->ifa_flags;
+		if (!ll)
+			continue;
 		memcpy(f->mac, ll->sll_addr, sizeof(f->mac));
 		f->has_mac = ll->sll_halen == 6 && memcmp(f->mac, (uint8_t[6]){ 0 }, 6);
 	}

@@ -59,6 +59,7 @@ E2E_TESTS = \
 	t/e2e/raw.test \
 	t/e2e/run.test \
 	t/e2e/store.test \
+	t/e2e/tunnel.test \
 	t/e2e/two.test \
 	t/e2e/wire-1500.test \
 	t/e2e/wire-9000.test
