@@ -122,8 +122,34 @@ static bool is_address(json_t *gid)
 	return json_integer_value(json_object_get(gid, "index")) || json_is_true(json_object_get(gid, "wire"));
 }
 
-/* The row of the GID table that has self; any: that has an IPv4 address of loopback, in *found. */
-static json_t *row_of(const struct doctor *d, json_t *dump, bool any, json_t **device, union cmm_addr *found)
+static bool is_link_local(const union cmm_addr *a)
+{
+	return a->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr);
+}
+
+static bool is_self(const struct doctor *d, json_t *, const union cmm_addr *a)
+{
+	return doctor_same_host(a, &d->self.sa);
+}
+
+static bool is_loopback_v4(const struct doctor *, json_t *, const union cmm_addr *a)
+{
+	return a->sa.sa_family == AF_INET && is_loopback(a);
+}
+
+/* Another address of the same interface. */
+static bool is_beside(const struct doctor *d, json_t *gid, const union cmm_addr *a)
+{
+	const char *name = json_string_value(json_object_get(gid, "interface"));
+
+	return json_is_true(json_object_get(gid, "wire")) && name && !strcmp(name, d->ifname) &&
+	       a->sa.sa_family == d->self.sa.sa_family && is_link_local(a) == is_link_local(&d->self);
+}
+
+/* The first row of the GID table with such an address, which is in *found. */
+static json_t *row_of(const struct doctor *d, json_t *dump,
+		      bool (*such)(const struct doctor *, json_t *, const union cmm_addr *), json_t **device,
+		      union cmm_addr *found)
 {
 	json_t *dev, *gid;
 	size_t i, k;
@@ -134,28 +160,28 @@ static json_t *row_of(const struct doctor *d, json_t *dump, bool any, json_t **d
 		const char *text = json_string_value(json_object_get(gid, "address"));
 
 		*device = dev;
-		if (text && is_address(gid) && row_addr(text, found) &&
-		    (any ? found->sa.sa_family == AF_INET && is_loopback(found) : doctor_same_host(found, &d->self.sa)))
+		if (text && is_address(gid) && row_addr(text, found) && such(d, gid, found))
 			return gid;
 	}
 	return NULL;
 }
 
 /*
- * Loopback has so many addresses that a device may well have another one than the routes choose: there any of the device's own will do,
- * as for the RDMA CM (rdmad-cm(7)), and for a peer that is the chosen one, too.
+ * A device may well have another address than the routes choose: any of loopback, or of the same interface, will do, as for the RDMA CM
+ * (rdmad-cm(7)); for a peer of loopback that is the chosen one, too.
  */
 static json_t *row_get(struct doctor *d, json_t *dump, json_t **device)
 {
 	union cmm_addr found;
-	json_t *gid = row_of(d, dump, false, device, &found);
+	bool lo = is_loopback(&d->self) && is_loopback(&d->peer);
+	json_t *gid = row_of(d, dump, is_self, device, &found);
 
-	if (gid || !is_loopback(&d->self) || !is_loopback(&d->peer))
+	if (gid)
 		return gid;
-	gid = row_of(d, dump, true, device, &found);
+	gid = row_of(d, dump, lo ? is_loopback_v4 : is_beside, device, &found);
 	if (!gid)
 		return NULL;
-	if (doctor_same_host(&d->peer, &d->self.sa))
+	if (lo && doctor_same_host(&d->peer, &d->self.sa))
 		d->peer = found;
 	d->self = found;
 	return gid;

@@ -16,6 +16,7 @@
 
 #include "cma.h"
 #include "cma_refuse.h"
+#include "neigh.h"
 
 /* ---- addresses ------------------------------------------------------------------ */
 
@@ -255,6 +256,29 @@ static int source_of(const union cmm_addr *dst, union cmm_addr *src)
 	return err;
 }
 
+/*
+ * An address of the daemon's in place of the one that the host would send from: of the same interface (rdmad-run --own=ADDRESS); to this
+ * host any.
+ */
+static bool settle_beside(struct cma_id *id, const union cmm_addr *src, const union cmm_addr *dst, const uint8_t *to)
+{
+	bool here = host_has(dst);
+	unsigned ifindex = here ? 0 : neigh_interface(src, dst);
+
+	for (unsigned d = 0; (here || ifindex) && d < devices_n; d++)
+		for (int row = 0; !devices[d].gone && row < (int)RDMAD_GIDS; row++) {
+			const struct gid_row *r = &devices[d].gid[row];
+
+			if (!r->wire || (!here && r->ifindex != ifindex) || gid_is_v4(r->gid) != gid_is_v4(to) ||
+			    gid_is_v6_link_local(r->gid) != gid_is_v6_link_local(to) ||
+			    gid_is_loopback(r->gid) != gid_is_loopback(to))
+				continue;
+			id_settle(id, &devices[d], row);
+			return true;
+		}
+	return false;
+}
+
 /* The id is bound to no address: finds one for dst. */
 static int settle_by_route(struct cma_id *id, const union cmm_addr *dst)
 {
@@ -273,7 +297,7 @@ static int settle_by_route(struct cma_id *id, const union cmm_addr *dst)
 		return 0;
 	if (gid_is_loopback(to) && settle_loopback(id, cma_family(dst) == AF_INET))
 		return 0;
-	return ENODEV;
+	return settle_beside(id, &src, dst, to) ? 0 : ENODEV;
 }
 
 static int settle(struct cma_id *id, union cmm_addr *dst)

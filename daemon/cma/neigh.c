@@ -232,3 +232,11 @@ int neigh_answers(const union cmm_addr *src, const union cmm_addr *dst)
 		hop_kick(&from, &to);
 	return EAGAIN;
 }
+
+unsigned neigh_interface(const union cmm_addr *src, const union cmm_addr *dst)
+{
+	const union cmm_addr from = unmapped(src), to = unmapped(dst);
+	struct hop hop;
+
+	return from.sa.sa_family == to.sa.sa_family && !hop_get(&from, &to, &hop) ? hop.ifindex : 0;
+}

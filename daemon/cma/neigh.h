@@ -18,4 +18,7 @@ void neigh_end(void);
  */
 int neigh_answers(const union cmm_addr *src, const union cmm_addr *dst);
 
+/* The interface by which packets go from src to dst; 0: they do not leave the host, or it is not known. */
+unsigned neigh_interface(const union cmm_addr *src, const union cmm_addr *dst);
+
 #endif

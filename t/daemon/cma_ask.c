@@ -47,6 +47,8 @@ int neigh_answers(const union cmm_addr *, const union cmm_addr *dst)
 	return other && other_answers ? 0 : EAGAIN;
 }
 
+unsigned neigh_interface(const union cmm_addr *, const union cmm_addr *) { return 0; }
+
 /* ---- the users --------------------------------------------------------------------- */
 
 struct user {
