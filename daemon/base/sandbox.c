@@ -171,8 +171,9 @@ static int row_add(scmp_filter_ctx f, enum filter which, const struct row *r, bo
 }
 
 /* The speculation of a process with a filter is throttled by older kernels unless it asks for it: a quarter of its speed. */
-static int options_set(scmp_filter_ctx f, enum filter which)
+static int options_set(scmp_filter_ctx f, enum filter which, bool own)
 {
+	/* BADARCH: proot, which traces what runs in it, writes -2 over the number of a call that it has carried out itself. */
 	const struct {
 		enum scmp_filter_attr name;
 		uint32_t value;
@@ -180,7 +181,7 @@ static int options_set(scmp_filter_ctx f, enum filter which)
 	} options[] = {
 		{ SCMP_FLTATR_CTL_TSYNC, 1, true },
 		{ SCMP_FLTATR_CTL_NNP, 0, true }, /* it is set */
-		{ SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS, true },
+		{ SCMP_FLTATR_ACT_BADARCH, own ? SCMP_ACT_ERRNO(ENOSYS) : SCMP_ACT_KILL_PROCESS, true },
 		{ SCMP_FLTATR_CTL_LOG, which == WRITES, false },
 		{ SCMP_FLTATR_CTL_SSB, 1, false },
 		{ SCMP_FLTATR_CTL_OPTIMIZE, 2, false },
@@ -202,7 +203,7 @@ static int filter_load(enum filter which, bool own)
 
 	if (!f)
 		return ENOMEM;
-	err = options_set(f, which);
+	err = options_set(f, which, own);
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows) && !err; i++) {
 		err = row_add(f, which, &rows[i], own);
 		if (err)

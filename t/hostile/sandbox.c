@@ -77,6 +77,7 @@ static int try_tcp(void)
 }
 static int try_kill(void) { return result(kill(getppid(), 0)); }
 static int try_unknown(void) { return result(syscall(SYS_acct, NULL)); }
+static int try_traced(void) { return result(syscall(-2)); } /* as proot leaves it */
 static int try_prctl(void) { return result(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)); }
 static int try_dupfd(void) { return result(fcntl(0, F_SETOWN, getppid())); }
 static int try_code(void)
@@ -143,6 +144,7 @@ static const struct attempt {
 	{ "another process", try_fork, ENOSYS, ENOSYS },
 	{ "a signal to another process", try_kill, ENOSYS, ENOSYS },
 	{ "a call that nobody makes", try_unknown, ENOSYS, ENOSYS },
+	{ "a call that a tracer has done", try_traced, KILLED, ENOSYS },
 	{ "prctl", try_prctl, ENOSYS, ENOSYS },
 	{ "fcntl", try_dupfd, ENOSYS, ENOSYS },
 	{ "map code", try_code, ENOSYS, ENOSYS },
