@@ -23,7 +23,7 @@ struct host_addr {
 	const struct host_if *dev;
 };
 
-/* Interfaces by index; addresses grouped: of other interfaces, then of loopback; in each IPv4, then IPv6. */
+/* Addresses grouped: of other interfaces, then of loopback; in each IPv4, then IPv6. */
 struct host {
 	unsigned if_n, addr_n;
 	struct host_if ifs[HOST_IFS];
