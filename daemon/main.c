@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -361,6 +362,21 @@ static void net_take(const struct conf *conf)
 	net_ports = conf->ports;
 }
 
+/* Sandboxes may refuse it, and no program could be served without. */
+static bool memfd_may(void)
+{
+	int fd = memfd_create("rdmad", MFD_CLOEXEC);
+	bool may = fd >= 0 || (errno != EPERM && errno != EACCES && errno != ENOSYS);
+
+	if (!may)
+		log_err("no memory can be shared with programs: memfd_create is refused here (%s), as by firejail "
+			"--memory-deny-write-execute; a daemon outside of the sandbox serves programs within",
+			strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return may;
+}
+
 /* Before anybody is let in. */
 static bool prepare(const struct conf *conf, bool own)
 {
@@ -371,6 +387,8 @@ static bool prepare(const struct conf *conf, bool own)
 		log_err("cannot give up the right to reach into any process: %s", strerror(err));
 		return false;
 	}
+	if (!memfd_may())
+		return false;
 	held_begin();
 	limits_raise();
 	shards_n = conf->shards ? conf->shards : shards_chosen();

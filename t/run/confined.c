@@ -5,6 +5,7 @@
  *
  *	confined PROGRAM...
  *	confined -m PROGRAM...	mounts alone are refused, as where AppArmor lets anybody make a user namespace without rights
+ *	confined -f PROGRAM...	memfd_create alone, as by firejail --memory-deny-write-execute
  *	confined -n PROGRAM...	sockets of netlink alone, as by RestrictAddressFamilies of systemd
  *	confined -g PROGRAM...	what gVisor's kernel does not know is refused, as there
  */
@@ -36,6 +37,7 @@ static const struct {
 	{ "io_uring_setup", EPERM, "c" },
 	{ "io_uring_setup", EINVAL, "g" },
 	{ "kcmp", EPERM, "c" },
+	{ "memfd_create", EPERM, "f" },
 	{ "mount", EPERM, "cm" },
 	{ "move_mount", EPERM, "c" },
 	{ "open_tree", EPERM, "c" },
