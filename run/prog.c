@@ -4,8 +4,8 @@
  *
  * The loader takes no library from the environment into a statically linked program, into one of another
  * word size, or into one that runs with more rights than its caller (setuid; AT_SECURE).  Such
- * a program runs, but without rdmad: the user is warned of that.  The run-time of AddressSanitizer ends a program that has another
- * library in front of it.
+ * a program runs, but without rdmad: the user is warned of that.  The loader of another C library finds that it cannot load ours,
+ * and may end.  The run-time of AddressSanitizer ends a program that has another library in front of it.
  */
 #include "config.h"
 
@@ -101,7 +101,7 @@ static const char *obstacle(const char *path)
 	return why;
 }
 
-/* ---- a sanitizer's run-time --------------------------------------------------- */
+/* ---- what the file says of itself ----------------------------------------------- */
 
 struct image {
 	const char *p;
@@ -123,7 +123,64 @@ static const Elf64_Phdr *image_ph(const struct image *m)
 	return image_at(m, eh->e_phoff, (uint64_t)eh->e_phnum * sizeof(Elf64_Phdr));
 }
 
+static bool image_map(struct image *m, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return false;
+	m->len = !fstat(fd, &st) && st.st_size > 0 ? (size_t)st.st_size : 0;
+	m->p = m->len ? mmap(NULL, m->len, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+	close(fd);
+	return m->p != MAP_FAILED;
+}
+
+static void image_unmap(struct image *m) { munmap((void *)(uintptr_t)m->p, m->len); }
+
 static unsigned image_ph_n(const struct image *m) { return ((const Elf64_Ehdr *)(const void *)m->p)->e_phnum; }
+
+/* The loader that the program names, or NULL. */
+static const char *image_loader(const struct image *m)
+{
+	const Elf64_Phdr *ph = image_ph(m);
+
+	for (unsigned i = 0; ph && i < image_ph_n(m); i++)
+		if (ph[i].p_type == PT_INTERP && ph[i].p_offset < m->len && ph[i].p_filesz &&
+		    ph[i].p_filesz <= m->len - ph[i].p_offset)
+			return m->p[ph[i].p_offset + ph[i].p_filesz - 1] ? NULL : m->p + ph[i].p_offset;
+	return NULL;
+}
+
+static bool same_name(const char *a, const char *b)
+{
+	const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+
+	return !strcmp(x ? x + 1 : a, y ? y + 1 : b);
+}
+
+/* Its loader is not, by name, the one of rdmad, wherever it lies. */
+static void loader_warn(const char *path)
+{
+	const char *its, *ours;
+	struct image program, self;
+
+	if (!image_map(&program, path))
+		return;
+	if (image_map(&self, "/proc/self/exe")) {
+		its = image_loader(&program);
+		ours = image_loader(&self);
+		if (its && ours && !same_name(its, ours))
+			say("warning: %s is for another C library or machine than rdmad: its loader, %s, cannot load "
+			    "our "
+			    "libraries, and may end over them",
+			    path, its);
+		image_unmap(&self);
+	}
+	image_unmap(&program);
+}
+
+/* ---- a sanitizer's run-time --------------------------------------------------- */
 
 /* The strings of the dynamic section begin at this address; up to the end of the file.  NULL: they are not in it. */
 static const char *image_strings(const struct image *m, uint64_t addr, size_t *len)
@@ -185,22 +242,14 @@ bool prog_runtime(const char *program, char name[PROG_RUNTIME_LEN])
 	const char *found;
 	char path[PATH_MAX];
 	struct image m;
-	struct stat st;
-	int fd;
 
 	*name = '\0';
-	fd = search(program, path) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	m.len = !fstat(fd, &st) && st.st_size > 0 ? (size_t)st.st_size : 0;
-	m.p = m.len ? mmap(NULL, m.len, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-	close(fd);
-	if (m.p == MAP_FAILED)
+	if (search(program, path) || !image_map(&m, path))
 		return false;
 	found = image_runtime(&m);
 	if (found)
 		snprintf(name, PROG_RUNTIME_LEN, "%s", found);
-	munmap((void *)(uintptr_t)m.p, m.len);
+	image_unmap(&m);
 	return *name;
 }
 
@@ -225,6 +274,8 @@ int prog_check(const char *name, const char *bare)
 	if (why)
 		say("warning: %s %s, so the dynamic loader gives it no library of ours: it will not see rdmad", path,
 		    why);
+	else
+		loader_warn(path);
 	return 0;
 }
 
