@@ -30,6 +30,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -224,10 +225,18 @@ static void starter_wait(pid_t daemon, int release)
 	_exit(0);
 }
 
+/* A root without /dev, as of a chroot, has no /dev/null either. */
+static int nothing(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 ? fd : memfd_create("null", MFD_CLOEXEC);
+}
+
 static bool starter_start(struct starter *s, const struct options *opt, char **argv, int log)
 {
 	int out[2] = { -1, -1 }, release[2] = { -1, -1 };
-	int in = opt->own ? own_config(opt) : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int in = opt->own ? own_config(opt) : nothing();
 	pid_t starter, daemon;
 
 	if (in < 0 || pipe2(out, O_CLOEXEC) || pipe2(release, O_CLOEXEC) || (starter = fork()) < 0) {
