@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +126,18 @@ static int open_hello(struct conn *c)
 	if (err)
 		conn_close(c);
 	return err;
+}
+
+void conn_tell(void)
+{
+	const char *env = env_get("RDMAD_SOCKET", socket_kept);
+	static atomic_flag told;
+
+	if (env && *env && !atomic_flag_test_and_set(&told))
+		fprintf(stderr, "libibverbs (rdmad): no daemon answers at %s (RDMAD_SOCKET): it has ended, or %s\n",
+			env,
+			*env == '@' ? "is in another network namespace, where a name with @ does not reach it"
+				    : "this is another root or container, where that path is not its socket");
 }
 
 int conn_open(struct conn *c)

@@ -30,6 +30,8 @@ struct conn {
 /* Finds the daemon (the rules are in msg.h), checks its uid, says hello.  0 or an errno; ENOSYS: there is no
  * daemon. */
 int conn_open(struct conn *);
+/* It was ENOSYS: once in a process that rdmad-run has given a daemon, what may be the reason.  The program seldom says it. */
+void conn_tell(void);
 void conn_close(struct conn *);
 
 /* Is this the process that opened it? */

@@ -96,6 +96,8 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 	if (num)
 		*num = 0;
 	err = conn_open(&c);
+	if (err == ENOSYS)
+		conn_tell();
 	if (err)
 		return err_null(err);
 	list = calloc(RDMAD_DEVICES + 1, sizeof(*list));
