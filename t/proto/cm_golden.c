@@ -9,10 +9,12 @@
 #include "t/pcap.h"
 #include "t/suite.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define BTH_DETH 20u /* bytes in front of the MAD */
 #define MADS     16
+#define MAD_HDR  24u
 
 static const struct {
 	const char *name;
@@ -68,6 +70,125 @@ START_TEST(every_message_again) /* conf: rule 7.2 */
 			ck_assert_msg(!memcmp(mad, f[i].g.mad, MAD_LEN), "%s: %s", files[k].name,
 				      cm_attr_name(f[i].m.attr));
 		}
+	}
+}
+END_TEST
+
+/*
+ * Where each field stands, as rule 7.2 has it.  Alone, with all bits set, it sets these and no others, and is read from there.
+ * The mask is that of its last byte.
+ */
+#define PLACE(attr, member, off, n, mask)                                                                      \
+	{                                                                                                      \
+		CM_##attr, offsetof(struct cm_msg, member), sizeof(((struct cm_msg *)0)->member), off, n, mask \
+	}
+#define BYTES(attr, member, off, n)   PLACE(attr, member, off, n, 0xff)
+#define BITS(attr, member, off, mask) PLACE(attr, member, off, 1, mask)
+#define IDS(attr, m)                  BYTES(attr, m.local_id, 0, 4), BYTES(attr, m.remote_id, 4, 4)
+#define PATH(p, off)                                                                                     \
+	BYTES(REQ, p.slid, off, 2), BYTES(REQ, p.dlid, (off) + 2, 2), BYTES(REQ, p.sgid, (off) + 4, 16), \
+		BYTES(REQ, p.dgid, (off) + 20, 16), PLACE(REQ, p.flow_label, (off) + 36, 3, 0xf0),       \
+		BITS(REQ, p.rate, (off) + 39, 0x3f), BYTES(REQ, p.tclass, (off) + 40, 1),                \
+		BYTES(REQ, p.hop_limit, (off) + 41, 1), BITS(REQ, p.sl, (off) + 42, 0xf0),               \
+		BITS(REQ, p.subnet_local, (off) + 42, 0x08), BITS(REQ, p.ack_timeout, (off) + 43, 0xf8)
+
+static const struct {
+	uint16_t attr;
+	size_t at, size;
+	unsigned off, n;
+	uint8_t mask;
+} places[] = {
+	BYTES(REQ, req.local_id, 0, 4),
+	BYTES(REQ, req.vendor_id, 5, 3),
+	BYTES(REQ, req.service_id, 8, 8),
+	BYTES(REQ, req.ca_guid, 16, 8),
+	BYTES(REQ, req.qkey, 28, 4),
+	BYTES(REQ, req.qpn, 32, 3),
+	BYTES(REQ, req.resp_res, 35, 1),
+	BYTES(REQ, req.local_eecn, 36, 3),
+	BYTES(REQ, req.init_depth, 39, 1),
+	BYTES(REQ, req.remote_eecn, 40, 3),
+	BITS(REQ, req.remote_timeout, 43, 0xf8),
+	BITS(REQ, req.transport, 43, 0x06),
+	BITS(REQ, req.flow_ctrl, 43, 0x01),
+	BYTES(REQ, req.psn, 44, 3),
+	BITS(REQ, req.local_timeout, 47, 0xf8),
+	BITS(REQ, req.retry_cnt, 47, 0x07),
+	BYTES(REQ, req.pkey, 48, 2),
+	BITS(REQ, req.mtu, 50, 0xf0),
+	BITS(REQ, req.rdc, 50, 0x08),
+	BITS(REQ, req.rnr_retry, 50, 0x07),
+	BITS(REQ, req.max_retries, 51, 0xf0),
+	BITS(REQ, req.srq, 51, 0x08),
+	BITS(REQ, req.ext_transport, 51, 0x07),
+	PATH(req.path, 52),
+	PATH(req.alt, 96),
+	BYTES(REQ, req.data, 140, 92),
+	IDS(MRA, mra),
+	BITS(MRA, mra.msg, 8, 0xc0),
+	BITS(MRA, mra.timeout, 9, 0xf8),
+	BYTES(MRA, mra.data, 10, 222),
+	IDS(REJ, rej),
+	BITS(REJ, rej.msg, 8, 0xc0),
+	BITS(REJ, rej.ari_len, 9, 0xfe),
+	BYTES(REJ, rej.reason, 10, 2),
+	BYTES(REJ, rej.ari, 12, 72),
+	BYTES(REJ, rej.data, 84, 148),
+	IDS(REP, rep),
+	BYTES(REP, rep.qkey, 8, 4),
+	BYTES(REP, rep.qpn, 12, 3),
+	BYTES(REP, rep.eecn, 16, 3),
+	BYTES(REP, rep.psn, 20, 3),
+	BYTES(REP, rep.resp_res, 24, 1),
+	BYTES(REP, rep.init_depth, 25, 1),
+	BITS(REP, rep.ack_delay, 26, 0xf8),
+	BITS(REP, rep.failover, 26, 0x06),
+	BITS(REP, rep.flow_ctrl, 26, 0x01),
+	BITS(REP, rep.rnr_retry, 27, 0xe0),
+	BITS(REP, rep.srq, 27, 0x10),
+	BYTES(REP, rep.ca_guid, 28, 8),
+	BYTES(REP, rep.data, 36, 196),
+	IDS(RTU, rtu),
+	BYTES(RTU, rtu.data, 8, 224),
+	IDS(DREQ, dreq),
+	BYTES(DREQ, dreq.qpn, 8, 3),
+	BYTES(DREQ, dreq.data, 12, 220),
+	IDS(DREP, drep),
+	BYTES(DREP, drep.data, 8, 224),
+	BYTES(SIDR_REQ, sidr_req.request_id, 0, 4),
+	BYTES(SIDR_REQ, sidr_req.pkey, 4, 2),
+	BYTES(SIDR_REQ, sidr_req.service_id, 8, 8),
+	BYTES(SIDR_REQ, sidr_req.data, 16, 216),
+	BYTES(SIDR_REP, sidr_rep.request_id, 0, 4),
+	BYTES(SIDR_REP, sidr_rep.status, 4, 1),
+	BYTES(SIDR_REP, sidr_rep.info_len, 5, 1),
+	BYTES(SIDR_REP, sidr_rep.qpn, 8, 3),
+	BYTES(SIDR_REP, sidr_rep.service_id, 12, 8),
+	BYTES(SIDR_REP, sidr_rep.qkey, 20, 4),
+	BYTES(SIDR_REP, sidr_rep.info, 24, 72),
+	BYTES(SIDR_REP, sidr_rep.data, 96, 136),
+};
+
+START_TEST(every_field_alone) /* conf: rule 7.2 */
+{
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		struct cm_msg m = { .attr = places[i].attr }, got;
+		uint8_t mad[MAD_LEN], want[MAD_LEN - MAD_HDR] = { 0 }, again[MAD_LEN];
+
+		memset((char *)&m + places[i].at, 0xff, places[i].size);
+		memset(want + places[i].off, 0xff, places[i].n);
+		want[places[i].off + places[i].n - 1] = places[i].mask;
+		cm_msg_put(mad, &m);
+		ck_assert_msg(!memcmp(mad + MAD_HDR, want, sizeof(want)), "%s, byte %u", cm_attr_name(m.attr),
+			      places[i].off);
+		ck_assert(cm_msg_get(&got, mad));
+		/* Neither is anything else read from there. */
+		memset((char *)&m + places[i].at, 0, places[i].size);
+		ck_assert_mem_ne((char *)&got + places[i].at, (char *)&m + places[i].at, places[i].size);
+		cm_msg_put(again, &got);
+		ck_assert_mem_eq(again, mad, MAD_LEN);
+		memset((char *)&got + places[i].at, 0, places[i].size);
+		ck_assert_mem_eq(&got, &m, sizeof(m));
 	}
 }
 END_TEST
@@ -316,4 +437,5 @@ START_TEST(not_ours)
 }
 END_TEST
 
-TEST_MAIN("cm_golden", every_message_again, rping_read, every_exchange_in_both_roles, times, ip_header, ece, not_ours)
+TEST_MAIN("cm_golden", every_message_again, every_field_alone, rping_read, every_exchange_in_both_roles, times,
+	  ip_header, ece, not_ours)
