@@ -64,12 +64,14 @@ void accepted(void)
 	ck_assert_int_eq(cm_accept(b->cm, idb, &rep, net.now), 0);
 	ck_assert_int_eq(sb(), CM_REP_SENT);
 	net_run(&net);
+	ck_assert(net.last.attr == CM_REP && net.last.rep.ca_guid == b->guid);
 }
 
 void connected(void)
 {
 	accepted();
 	ck_assert_int_eq(sa(), CM_REP_RCVD);
+	ck_assert_ptr_eq(a->note[a->notes - 1].host, &ida);
 	ck_assert_int_eq(cm_rtu(a->cm, ida, (const uint8_t[CM_RTU_DATA]){ 7, 8 }, net.now), 0);
 	net_run(&net);
 	ck_assert_int_eq(sa(), CM_ESTABLISHED);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cm_end.c - programs that let go, in every state and without a word; listeners; UD (SIDR). */
+#include "proto/cm_in.h"
 #include "t/cm_net.h"
 #include "t/suite.h"
 
@@ -81,22 +82,23 @@ static const struct {
 	bool active;
 	uint16_t attr, reason;
 	enum cm_event_type told;
+	enum cm_rej_msg of;
 } frees[] = {
-	{ CM_REQ_SENT, true, CM_REJ, REJ_TIMEOUT, 0 },
-	{ CM_MRA_REQ_RCVD, true, CM_REJ, REJ_TIMEOUT, CM_EV_REJ },
-	{ CM_REP_RCVD, true, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
-	{ CM_MRA_REP_SENT, true, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
-	{ CM_REQ_RCVD, false, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
-	{ CM_MRA_REQ_SENT, false, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
-	{ CM_REP_SENT, false, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
-	{ CM_MRA_REP_RCVD, false, CM_REJ, REJ_CONSUMER, CM_EV_REJ },
-	{ CM_ESTABLISHED, true, CM_DREQ, 0, CM_EV_DREQ },
-	{ CM_ESTABLISHED, false, CM_DREQ, 0, CM_EV_DREQ },
-	{ CM_DREQ_SENT, true, 0, 0, CM_EV_DREQ },
-	{ CM_DREQ_RCVD, false, CM_DREP, 0, CM_EV_DREP },
-	{ CM_TIMEWAIT, true, 0, 0, CM_EV_DREQ },
-	{ CM_TIMEWAIT, false, 0, 0, CM_EV_DREP },
-	{ CM_DEAD, true, 0, 0, CM_EV_TIMEWAIT_EXIT },
+	{ CM_REQ_SENT, true, CM_REJ, REJ_TIMEOUT, 0, REJ_OF_OTHER },
+	{ CM_MRA_REQ_RCVD, true, CM_REJ, REJ_TIMEOUT, CM_EV_REJ, REJ_OF_OTHER },
+	{ CM_REP_RCVD, true, CM_REJ, REJ_CONSUMER, CM_EV_REJ, REJ_OF_REP },
+	{ CM_MRA_REP_SENT, true, CM_REJ, REJ_CONSUMER, CM_EV_REJ, REJ_OF_REP },
+	{ CM_REQ_RCVD, false, CM_REJ, REJ_CONSUMER, CM_EV_REJ, REJ_OF_REQ },
+	{ CM_MRA_REQ_SENT, false, CM_REJ, REJ_CONSUMER, CM_EV_REJ, REJ_OF_REQ },
+	{ CM_REP_SENT, false, CM_REJ, REJ_CONSUMER, CM_EV_REJ, REJ_OF_OTHER },
+	{ CM_MRA_REP_RCVD, false, CM_REJ, REJ_CONSUMER, CM_EV_REJ, REJ_OF_OTHER },
+	{ CM_ESTABLISHED, true, CM_DREQ, 0, CM_EV_DREQ, 0 },
+	{ CM_ESTABLISHED, false, CM_DREQ, 0, CM_EV_DREQ, 0 },
+	{ CM_DREQ_SENT, true, 0, 0, CM_EV_DREQ, 0 },
+	{ CM_DREQ_RCVD, false, CM_DREP, 0, CM_EV_DREP, 0 },
+	{ CM_TIMEWAIT, true, 0, 0, CM_EV_DREQ, 0 },
+	{ CM_TIMEWAIT, false, 0, 0, CM_EV_DREP, 0 },
+	{ CM_DEAD, true, 0, 0, CM_EV_TIMEWAIT_EXIT, 0 },
 };
 
 START_TEST(freed_in_each_state)
@@ -122,8 +124,10 @@ START_TEST(freed_in_each_state)
 		if (frees[k].attr) {
 			ck_assert_uint_eq(net.sent, sent + 1);
 			ck_assert_int_eq(net.last.attr, frees[k].attr);
-			if (frees[k].attr == CM_REJ)
+			if (frees[k].attr == CM_REJ) {
 				ck_assert_int_eq(net.last.rej.reason, frees[k].reason);
+				ck_assert_int_eq(net.last.rej.msg, frees[k].of);
+			}
 		} else {
 			ck_assert_uint_eq(net.sent, sent);
 		}
@@ -184,21 +188,29 @@ START_TEST(listener_freed)
 	struct cm_sidr_req sidr = { .service_id = SERVICE, .pkey = 0xffff };
 	struct route route;
 	struct cm_event ev;
-	uint32_t id[3], udp;
+	uint32_t id[4], udp, other;
 	struct gsi g;
 
 	reach(CM_REQ_RCVD);
 	route = net_route(a);
-	for (unsigned k = 0; k < 3; k++) {
+	ck_assert_int_eq(cm_listen(b->cm, SERVICE + 1, NULL, &other), 0);
+	for (unsigned k = 0; k < 4; k++) {
 		req = net_req(a, 0x12 + k);
+		req.req.service_id += k == 3;
 		ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &id[k], net.now), 0);
 	}
 	ck_assert_int_eq(cm_sidr(a->cm, &sidr, &route, NULL, &udp, net.now), 0);
 	while (cm_tx(a->cm, &g))
 		cm_rx(b->cm, &g, net.now);
-	ck_assert_uint_eq(ids(b), 6);
+	ck_assert_uint_eq(ids(b), 8);
 	cm_id_free(b->cm, listener, net.now);
+	ck_assert(cm_event(b->cm, &ev)); /* another one's */
+	ck_assert_uint_eq(ev.listen_id, other);
 	ck_assert(!cm_event(b->cm, &ev));
+	cm_id_free(a->cm, id[3], net.now);
+	net_run(&net);
+	cm_id_free(b->cm, ev.id, net.now);
+	cm_id_free(b->cm, other, net.now);
 	net_run(&net);
 	ck_assert_uint_eq(note_count(a, CM_EV_REJ), 3);
 	ck_assert_int_eq(a->note[a->notes - 1].type, CM_EV_SIDR_REP);
@@ -328,8 +340,12 @@ END_TEST
 
 START_TEST(sidr_refused)
 {
+	struct cm_sidr_req req = { .service_id = SERVICE, .pkey = 0xffff };
+	struct route route;
+
 	ask(SERVICE + 1);
 	ck_assert_int_eq(a->note[0].msg.sidr_rep.status, SIDR_SERVICE_ID);
+	ck_assert(a->note[0].msg.sidr_rep.service_id == SERVICE + 1);
 	cm_id_free(a->cm, ida, net.now);
 	nothing_left();
 
@@ -338,6 +354,14 @@ START_TEST(sidr_refused)
 	cm_id_free(b->cm, idb, net.now);
 	net_run(&net);
 	ck_assert_int_eq(a->note[0].msg.sidr_rep.status, SIDR_REJECT);
+	cm_id_free(a->cm, ida, net.now);
+	/* Nor is there room for more questions than a listener can bear. */
+	ck_assert_int_eq(cm_listen_full(b->cm, listener, true), 0);
+	route = net_route(a);
+	ck_assert_int_eq(cm_sidr(a->cm, &req, &route, &ida, &ida, net.now), 0);
+	net_run(&net);
+	ck_assert(a->notes == 2 && b->notes == 1);
+	ck_assert_int_eq(a->note[1].msg.sidr_rep.status, SIDR_REJECT);
 	cm_id_free(a->cm, ida, net.now);
 	nothing_left();
 }
@@ -365,6 +389,70 @@ START_TEST(sidr_unanswered)
 }
 END_TEST
 
+/* In 10 ms, for which nothing had to be done. */
+static void later(void) { net.now = mono_add(net.now, 10 * MS_NS); }
+
+static void due(const struct cm_end *e, uint32_t id, uint64_t ms)
+{
+	ck_assert_uint_eq(id_find(e->cm, id)->timer.at.ns, net.now.ns + ms * MS_NS);
+	net_run(&net);
+	later();
+}
+
+/* Times run from when the program does something, not from when its agent was last awake. */
+START_TEST(from_then_on) /* conf: rule 7.6 */
+{
+	struct cm_sidr_req question = { .service_id = SERVICE, .pkey = 0xffff };
+	struct route route;
+	struct cm_connect req;
+
+	net_init(&net, 9);
+	req = net_req(a, 0x11);
+	route = net_route(a);
+	ck_assert_int_eq(cm_listen(b->cm, SERVICE, NULL, &listener), 0);
+	later();
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
+	due(a, ida, 32);
+	idb = b->note[0].id;
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+	due(b, idb, 32);
+	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
+	due(a, ida, 4096);
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	due(a, ida, 32);
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
+	due(b, idb, 512); /* time wait */
+	cm_id_free(a->cm, ida, net.now);
+	cm_id_free(b->cm, idb, net.now);
+	net_settle(&net);
+
+	later();
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
+	net_run(&net);
+	idb = b->note[b->notes - 1].id;
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .qpn = 0x22 }, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	later();
+	cm_id_free(b->cm, idb, net.now);
+	due(b, idb, 32);
+	cm_id_free(a->cm, ida, net.now);
+	due(a, ida, 512);
+	net_settle(&net);
+
+	later();
+	ck_assert_int_eq(cm_sidr(a->cm, &question, &route, NULL, &ida, net.now), 0);
+	due(a, ida, 32);
+	idb = b->note[b->notes - 1].id;
+	ck_assert_int_eq(cm_sidr_reply(b->cm, idb, &(struct cm_sidr_rep){ .qpn = 3 }, net.now), 0);
+	due(b, idb, 9 * 4096);
+	cm_id_free(b->cm, idb, net.now);
+	cm_id_free(a->cm, ida, net.now);
+	nothing_left();
+}
+END_TEST
+
 /* A host that has slept for longer than all repetitions of an RTU take sends one, not all of them at once. */
 START_TEST(slept)
 {
@@ -378,5 +466,5 @@ START_TEST(slept)
 }
 END_TEST
 
-TEST_MAIN("cm_end", freed_in_each_state, freed_and_unheard, freed_with_events, listener_freed, oneself, sidr,
-	  sidr_answer_lost, sidr_refused, sidr_unanswered, slept)
+TEST_MAIN("cm_end", from_then_on, freed_in_each_state, freed_and_unheard, freed_with_events, listener_freed, oneself,
+	  sidr, sidr_answer_lost, sidr_refused, sidr_unanswered, slept)

@@ -181,6 +181,16 @@ START_TEST(proven)
 	net_settle(&net);
 	ck_assert_uint_eq(seen[1][CM_REP], 16);
 	lose[0] = lose[1] = 0;
+	cm_id_free(a->cm, ida, net.now);
+	cm_id_free(b->cm, idb, net.now);
+	net_until(&net, mono_add(net.now, 600 * S_NS)); /* for ten minutes */
+	memset(seen, 0, sizeof(seen));
+	called();
+	lose[0] = lose[1] = 1000;
+	ck_assert_int_eq(cm_accept(b->cm, idb, &rep, net.now), 0);
+	net_settle(&net);
+	ck_assert_uint_eq(seen[1][CM_REP], 3);
+	lose[0] = lose[1] = 0;
 	end();
 }
 END_TEST
@@ -190,6 +200,7 @@ static void called_in_haste(void)
 	struct cm_connect req = net_req(a, 0x11);
 
 	req.req.remote_timeout = 12;
+	a->notes = 0;
 	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
 	net_run(&net);
 }

@@ -161,6 +161,14 @@ START_TEST(rejects)
 	ck_assert_int_eq(note_last(b), CM_EV_REJ);
 	ck_assert_int_eq(sb(), CM_DEAD);
 	end();
+
+	begin(); /* who asked gives up */
+	called();
+	ck_assert_int_eq(cm_reject(a->cm, ida, REJ_CONSUMER, NULL, 0, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(net.last.rej.reason, REJ_TIMEOUT);
+	ck_assert(sa() == CM_DEAD && sb() == CM_DEAD);
+	end();
 }
 END_TEST
 
@@ -264,6 +272,7 @@ START_TEST(rep_never_arrives)
 	ck_assert_int_eq(sb(), CM_DEAD);
 	ck_assert_uint_eq(note_count(b, CM_EV_TIMEOUT), 1);
 	ck_assert_uint_ge(seen[1][CM_REP], 16);
+	ck_assert_uint_eq(seen[0][CM_REJ], 1);
 	ck_assert_uint_eq(note_count(b, CM_EV_REQ), 1);
 	ck_assert_int_eq(note_last(b), CM_EV_TIMEOUT);
 	end();

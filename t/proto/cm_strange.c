@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "proto/bytes.h"
 #include "t/proto/cm_duo.h"
 
 #include <string.h>
@@ -50,6 +51,18 @@ START_TEST(unknown_connections) /* conf: CA17-36, rule 7.7 */
 	cm_counts(b->cm, &n);
 	ck_assert_uint_eq(n.dropped, 8);
 	ck_assert_uint_eq(n.rx[CM_LAP - CM_REQ], 1);
+	end();
+
+	begin(); /* nor has one that nobody has answered been answered by these */
+	lose[0] = 1;
+	called();
+	for (unsigned attr = CM_RTU; attr <= CM_DREQ; attr++) {
+		m = (struct cm_msg){ .attr = (uint16_t)attr, .rtu = { .local_id = 5, .remote_id = ida } };
+		give(a, &m);
+		ck_assert(cm_tx(a->cm, &g) && cm_msg_get(&m, g.mad));
+		ck_assert_uint_eq(m.attr, attr == CM_RTU ? CM_REJ : CM_DREP);
+	}
+	ck_assert_int_eq(sa(), CM_REQ_SENT);
 	end();
 }
 END_TEST
@@ -105,6 +118,7 @@ START_TEST(repetitions_answered) /* conf: rule 7.7 */
 	ck_assert_uint_eq(got.drep.data[0], 7);
 	ck_assert_uint_eq(answer_to(b, &req, &got), CM_REJ);
 	ck_assert(got.rej.reason == REJ_STALE && got.rej.remote_id == ida);
+	ck_assert(got.rej.msg == REJ_OF_REQ && !got.rej.local_id);
 	ck_assert_int_eq(sb(), CM_TIMEWAIT);
 	end();
 
@@ -164,6 +178,35 @@ START_TEST(no_qp)
 }
 END_TEST
 
+/* XRC: the QPN of the REP stands where that of an EEC would. */
+START_TEST(xrc) /* conf: rule 7.2 */
+{
+	struct cm_connect req;
+	struct cm_qp q;
+	struct gsi g;
+
+	begin();
+	req = net_req(a, 0x11);
+	req.req.transport = CM_XRC;
+	req.req.ext_transport = 1;
+	req.req.path.hop_limit = 1; /* of the data: the answers go as far as they have to */
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
+	net_run(&net);
+	idb = b->note[0].id;
+	ck_assert_int_eq(cm_accept(b->cm, idb, &(struct cm_rep){ .eecn = 0x22 }, net.now), 0);
+	ck_assert(cm_tx(b->cm, &g) && g.route.hop_limit == 64);
+	cm_rx(a->cm, &g, net.now);
+	ck_assert(cm_qp_get(a->cm, ida, &q) && q.dest_qpn == 0x22);
+	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert_uint_eq(net.last.dreq.qpn, 0x22);
+	ck_assert_int_eq(note_last(b), CM_EV_DREQ);
+	end();
+}
+END_TEST
+
 /* LIDs mean nothing on Ethernet: whatever they are, it is a REQ. */
 START_TEST(lids) /* conf: CA17-34, rule 7.2 */
 {
@@ -210,9 +253,56 @@ START_TEST(forgeries) /* conf: rule 7.3 */
 	give(b, &m);
 	m = (struct cm_msg){ .attr = CM_REJ, .rej = { .remote_id = idb, .reason = REJ_CONSUMER } };
 	give(b, &m);
+	/* Only of a peer that gave up waiting the GUID is enough. */
+	m = (struct cm_msg){ .attr = CM_REJ, .rej = { .local_id = ida, .reason = REJ_CONSUMER, .ari_len = 8 } };
+	m.rej.remote_id = idb + 1;
+	be64_put(m.rej.ari, a->guid);
+	give(b, &m);
 	ck_assert_int_eq(sb(), CM_ESTABLISHED);
 	ck_assert_int_eq(note_last(b), CM_EV_RTU);
+	/* A DREQ that crosses ours: about another QP, too, it is none. */
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
+	ck_assert(cm_tx(b->cm, &g));
+	m = (struct cm_msg){ .attr = CM_DREQ, .dreq = { .local_id = ida, .remote_id = idb, .qpn = 0x23 } };
+	give(b, &m);
+	ck_assert(!cm_tx(b->cm, &g));
+	ck_assert_int_eq(sb(), CM_DREQ_SENT);
+	m = (struct cm_msg){ .attr = CM_DREQ, .tid = 77, .dreq = { .local_id = ida, .remote_id = idb, .qpn = 0x22 } };
+	give(b, &m);
+	ck_assert(cm_tx(b->cm, &g) && cm_msg_get(&m, g.mad) && m.attr == CM_DREP && m.tid == 77);
 	end();
+
+	begin();
+	accepted(); /* likewise before the RTU */
+	m = (struct cm_msg){ .attr = CM_DREQ, .dreq = { .local_id = ida, .remote_id = idb, .qpn = 0x23 } };
+	give(b, &m);
+	m = (struct cm_msg){ .attr = CM_MRA, .mra = { .local_id = ida, .remote_id = idb, .msg = REJ_OF_REQ } };
+	give(b, &m); /* patience with what b never sent */
+	ck_assert_int_eq(sb(), CM_REP_SENT);
+	end();
+}
+END_TEST
+
+/* A request for a QP of UD has the number of one to connect, and the CA no GUID: they are two all the same. */
+START_TEST(request_id)
+{
+	struct cm_msg req = { .attr = CM_REQ }, sidr = { .attr = CM_SIDR_REQ };
+
+	for (unsigned k = 0; k < 2; k++) {
+		begin();
+		req.req = net_req(a, 0x11).req;
+		req.req.local_id = 5;
+		sidr.sidr_req = (struct cm_sidr_req){ .request_id = 5, .service_id = SERVICE };
+		give(b, k ? &sidr : &req);
+		give(b, k ? &req : &sidr);
+		net_run(&net);
+		ck_assert_int_eq(b->note[k].type, CM_EV_REQ);
+		ck_assert_int_eq(b->note[!k].type, CM_EV_SIDR_REQ);
+		cm_id_free(b->cm, b->note[0].id, net.now);
+		idb = b->note[1].id;
+		ida = 0;
+		end();
+	}
 }
 END_TEST
 
@@ -430,5 +520,5 @@ START_TEST(gives_way)
 }
 END_TEST
 
-TEST_MAIN("cm_strange", gives_way, unknown_connections, repetitions_answered, no_qp, lids, forgeries, stale,
-	  stale_early, qp_again, past_requests, past_strangers)
+TEST_MAIN("cm_strange", gives_way, unknown_connections, repetitions_answered, no_qp, xrc, lids, forgeries, request_id,
+	  stale, stale_early, qp_again, past_requests, past_strangers)
