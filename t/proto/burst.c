@@ -305,6 +305,7 @@ START_TEST(malformed) /* conf: CA17-24, rule 3.1 */
 	p[1] &= 0xf0;
 	ck_assert_int_eq(parse(p, len - 1), PARSE_PAD);
 	ck_assert_int_eq(parse(p, len - 2), PARSE_PAD);
+	ck_assert_int_eq(parse(p, len - 3), PARSE_PAD);
 	ck_assert_int_eq(parse(p, 12), PARSE_PAD); /* PadCnt 2 and nothing there */
 	p[1] &= 0xcf;
 	ck_assert_int_eq(parse(p, 12), PARSE_OK);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* core_ops.c - every operation of every service does what it says, on a wire and on a local link. */
+#include "proto/opcode.h"
 #include "rig.h"
 #include "t/suite.h"
 
@@ -39,7 +40,8 @@ static void write_imm_body(struct rig *r, uint32_t len)
 
 	fill(r->a.buf, len, 5);
 	rig_recv(r, &r->b, 9, 0, 64);
-	SEND_WR(r, &r->a, .id = 1, .op = WR_WRITE_IMM, .len = len, .roff = 4096, .imm = 0xdeadbeef);
+	SEND_WR(r, &r->a, .id = 1, .op = WR_WRITE_IMM, .len = len, .roff = 4096, .imm = 0xdeadbeef,
+		.flags = WR_SOLICITED);
 	rig_run(r);
 	ck_assert_uint_eq(wc_status(&r->a, 1), WC_SUCCESS);
 	c = wc_of(&r->b, 9);
@@ -49,6 +51,8 @@ static void write_imm_body(struct rig *r, uint32_t len)
 	ck_assert_uint_eq(c->imm, 0xdeadbeef);
 	ck_assert_uint_eq(c->flags, WC_WITH_IMM);
 	ck_assert_uint_eq(c->byte_len, len);
+	ck_assert_uint_eq(c->solicited, 1);
+	ck_assert_uint_eq(c->src_qp, r->a.qpn);
 	check_fill(r->b.buf + 4096, len, 5);
 }
 
@@ -182,6 +186,139 @@ START_TEST(ud_send) /* conf: rule 4.11 */
 }
 END_TEST
 
+/* UC, too, tells once that data has come before RTS. */
+START_TEST(uc_established) /* conf: rule 4.14 */
+{
+	struct link_conf c = conf_rc;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	c.type = QPT_UC;
+	rig_connect(&r, &c);
+	rig_to_init(&r, &r.b, &c);
+	rig_to_rtr(&r, &r.b, &r.a, &c);
+	rig_run(&r);
+	ck_assert_uint_eq(r.b.ev_n, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = 4);
+		rig_run(&r);
+		ck_assert(has_event(&r.b, EV_COMM_EST) && r.b.ev_n == 1);
+	}
+	rig_fini(&r);
+}
+END_TEST
+
+/* All of the GRH, byte by byte; the first source is one whose header checksum carries twice. */
+START_TEST(ud_grh) /* conf: rule 1.6 */
+{
+	static const struct {
+		uint8_t tclass, hop_limit;
+		uint32_t flow_label;
+		uint8_t sgid[16], grh[40];
+	} v[] = {
+		{ 0xab, 7, 0, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\xff\xf4\x05", { [20] = 0x45, 0xab, 0,   60,  0,
+										0,           0x40, 0,   7,   17,
+										0xff,        0xfe, 255, 255, 244,
+										5,           127,  0,   0,   2 } },
+		{ 0, 64, 0, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x7f\0\0\x01", { [20] = 0x45, 0,  0,   60,   0,    0,   0x40,
+									  0,           64, 17,  0x3c, 0xae, 127, 0,
+									  0,           1,  127, 0,    0,    2 } },
+		{ 0xab, 7, 0xfabcd, "0123456789abcdef",
+		  "\x6a\xbf\xab\xcd\0\x28\x11\x07"
+		  "0123456789abcdef"
+		  "fedcba9876543210" },
+	};
+	struct link_conf conf = conf_rc;
+	struct rig r;
+
+	conf.type = QPT_UD;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf);
+	for (unsigned i = 0; i < sizeof(v) / sizeof(*v); i++) {
+		struct burst b = pkt_from(&r, &r.a, SVC_UD | OP_SEND_ONLY, 0);
+
+		b.route.tclass = v[i].tclass;
+		b.route.hop_limit = v[i].hop_limit;
+		b.route.flow_label = v[i].flow_label;
+		memcpy(b.route.sgid, v[i].sgid, 16);
+		if (v[i].grh[0])
+			memcpy(b.route.dgid, v[i].grh + 24, 16);
+		memset(r.b.buf, 0xee, 100);
+		rig_recv(&r, &r.b, i, 0, 100);
+		pkt_give(&r, &r.b, &b, "hello", 5);
+		ck_assert_uint_eq(wc_status(&r.b, i), WC_SUCCESS);
+		ck_assert_mem_eq(r.b.buf, v[i].grh, 40);
+		ck_assert_mem_eq(r.b.buf + 40, "hello\xee", 6);
+	}
+	rig_fini(&r);
+}
+END_TEST
+
+/* Packets of another MTU that came together are as wrong as they are one by one. */
+START_TEST(other_mtu) /* conf: rule 3.5 */
+{
+	static const struct {
+		uint8_t type, first, last;
+		const char *row;
+	} v[] = {
+		{ QPT_RC, OP_SEND_FIRST, OP_SEND_LAST, "RESP_LEN" },
+		{ QPT_RC, OP_WRITE_FIRST, OP_WRITE_LAST, "RESP_LEN" },
+		{ QPT_UC, SVC_UC | OP_SEND_FIRST, SVC_UC | OP_SEND_LAST, "UC_LEN" },
+		{ QPT_UC, SVC_UC | OP_WRITE_FIRST, SVC_UC | OP_WRITE_LAST, "UC_LEN" },
+		{ QPT_RC, OP_READ_RESP_FIRST, OP_READ_RESP_LAST, "REQ_BAD_RESP" },
+	};
+
+	for (unsigned i = 0; i < sizeof(v) / sizeof(*v); i++) {
+		bool resp = i == 4;
+		struct link_conf c = conf_rc;
+		struct burst b, out;
+		struct rig r;
+
+		c.type = v[i].type;
+		rig_init(&r, LINK_WIRE);
+		rig_connect(&r, &c);
+		rig_recv(&r, &r.b, 9, 4096, 2000);
+		if (resp)
+			SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .len = 900);
+		ck_assert(!resp || take(&r, &r.a, &out));
+		b = pkt_from(&r, resp ? &r.b : &r.a, v[i].first, c.psn);
+		b.op_last = v[i].last;
+		b.n = 2;
+		b.mtu = 600;
+		b.dma_len = 900;
+		pkt_give(&r, resp ? &r.a : &r.b, &b, r.b.buf, 900);
+		ck_assert_uint_eq(fault_n(resp ? &r.a : &r.b, v[i].row), 1);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
+/* MigReq is 1 in all that is sent, and SE where a completion is to be solicited: not in a WRITE, which makes none. */
+START_TEST(bits) /* conf: rule 3.1, rule 3.5 */
+{
+	static const struct {
+		enum wr_op op;
+		bool se;
+	} v[] = { { WR_SEND, true }, { WR_WRITE_IMM, true }, { WR_WRITE, false }, { WR_READ, false } };
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	rig_recv(&r, &r.b, 9, 0, 64);
+	rig_recv(&r, &r.b, 9, 0, 64);
+	for (unsigned i = 0; i < sizeof(v) / sizeof(*v); i++) {
+		SEND_WR(&r, &r.a, .id = i, .op = v[i].op, .len = 8, .flags = WR_SOLICITED);
+		ck_assert(take(&r, &r.a, &b));
+		ck_assert(b.migreq && b.se == v[i].se);
+		pkt_give(&r, &r.b, &b, "12345678", v[i].op == WR_READ ? 0 : 8);
+		ck_assert(take(&r, &r.b, &b));
+		ck_assert(b.migreq && !b.se);
+	}
+	rig_fini(&r);
+}
+END_TEST
+
 /* Many messages one after the other: queues wrap, unsignaled ones complete silently, cqe.wqe counts them all. */
 START_TEST(many)
 {
@@ -212,4 +349,5 @@ START_TEST(many)
 }
 END_TEST
 
-TEST_MAIN("core_ops", rc_write, rc_write_imm, rc_send, rc_read, uc_ops, xrc_ops, rc_atomics, ud_send, many)
+TEST_MAIN("core_ops", rc_write, rc_write_imm, rc_send, rc_read, uc_ops, xrc_ops, rc_atomics, ud_send, ud_grh,
+	  uc_established, other_mtu, bits, many)
