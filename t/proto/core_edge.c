@@ -121,6 +121,13 @@ START_TEST(gap_closes_before_nak) /* conf: rule 4.2 */
 	ck_assert_uint_eq(said(&r, &b), 1);
 	ck_assert_uint_eq(b.syndrome, 0x60);
 	ck_assert_uint_eq(b.psn.v, (conf_rc.psn + 3) & PSN_MASK);
+
+	/* Also if an older one came behind it. */
+	for (unsigned i = 0; i < 4; i++)
+		give(&r, (const uint8_t[]){ 5, 4, 3, 4 }[i]);
+	ck_assert_uint_eq(said(&r, &b), 1);
+	ck_assert_uint_eq(b.syndrome, 0x60);
+	ck_assert_uint_eq(b.psn.v, (conf_rc.psn + 5) & PSN_MASK);
 	rig_fini(&r);
 }
 END_TEST
@@ -150,6 +157,50 @@ START_TEST(uc_srq_abort)
 	}
 	ck_assert_uint_eq(fault_n(&r.b, "UC_GAP"), 1);
 	rig_fini(&r);
+}
+END_TEST
+
+/* Another QP can have it at once; so it is with what a QP was using that is brought to RESET. */
+START_TEST(srq_has_it_back)
+{
+	static const uint8_t data[512] = { 5 };
+
+	for (unsigned reset = 0; reset < 2; reset++) {
+		struct link_conf c = conf_rc;
+		struct qp_init init = { .type = QPT_UD, .cap = { .max_send_wr = 1, .max_send_sge = 1 } };
+		struct qp_attr a = { .state = QPS_INIT, .port = 1, .qkey = 0x1234 };
+		struct burst b;
+		struct rig r;
+		uint32_t qpn;
+
+		rig_init(&r, LINK_WIRE);
+		c.type = reset ? QPT_RC : QPT_UC;
+		rig_connect_srq(&r, &c, (struct srq_init){ .max_wr = 4, .max_sge = 1 });
+		init.pdn = r.b.pdn;
+		init.send_cqn = init.recv_cqn = r.b.cqn;
+		init.srqn = c.srqn_b;
+		ck_assert_int_eq(hca_qp_create(r.b.h, &init, &qpn), 0);
+		ck_assert_int_eq(hca_qp_modify(r.b.h, qpn, &a, QPA_STATE | QPA_PKEY_INDEX | QPA_PORT | QPA_QKEY, r.now),
+				 0);
+		a.state = QPS_RTR;
+		ck_assert_int_eq(hca_qp_modify(r.b.h, qpn, &a, QPA_STATE, r.now), 0);
+		for (unsigned i = 0; i < 2; i++)
+			ck_assert_int_eq(rig_srq_recv(&r, c.srqn_b, 50 + i, 0, 2048), 0);
+		b = pkt_from(&r, &r.a, (reset ? SVC_RC : SVC_UC) | OP_SEND_FIRST, c.psn);
+		pkt_give(&r, &r.b, &b, data, 512);
+		a.state = QPS_RESET;
+		if (reset)
+			ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a, QPA_STATE, r.now), 0);
+		b = pkt_from(&r, &r.a, SVC_UC | OP_SEND_LAST, c.psn + 2);
+		if (!reset)
+			pkt_give(&r, &r.b, &b, data, 8);
+		b = pkt_from(&r, &r.a, SVC_UD | OP_SEND_ONLY, 0);
+		b.dqpn = qpn;
+		pkt_give(&r, &r.b, &b, data, 8);
+		ck_assert_uint_eq(wc_status(&r.b, 50), WC_SUCCESS);
+		ck_assert_uint_eq(r.b.wc_n, 1);
+		rig_fini(&r);
+	}
 }
 END_TEST
 
@@ -241,6 +292,28 @@ START_TEST(nak_in_progress)
 }
 END_TEST
 
+/* An answer that is due when a program brings its QP to ERR is not given. */
+START_TEST(err_is_silent) /* conf: rule 4.13 */
+{
+	static const uint8_t ops[] = { OP_WRITE_ONLY, OP_READ_REQUEST, OP_FETCH_ADD };
+
+	for (unsigned i = 0; i < sizeof(ops); i++) {
+		struct qp_attr a = { .state = QPS_ERR };
+		struct burst b;
+		struct rig r;
+
+		rig_init(&r, LINK_WIRE);
+		rig_connect(&r, &conf_rc);
+		b = pkt_from(&r, &r.a, ops[i], conf_rc.psn);
+		b.dma_len = i < 2 ? 8 : 0;
+		pkt_give(&r, &r.b, &b, "12345678", i ? 0 : 8);
+		ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a, QPA_STATE, r.now), 0);
+		ck_assert(!take(&r, &r.b, &b));
+		rig_fini(&r);
+	}
+}
+END_TEST
+
 /* An older peer, which sends such a NAK all the same: it expects what was never sent, so all is there. */
 START_TEST(nak_of_what_was_not_sent) /* conf: rule 4.5 */
 {
@@ -250,6 +323,7 @@ START_TEST(nak_of_what_was_not_sent) /* conf: rule 4.5 */
 
 	rig_init(&r, LINK_WIRE);
 	c.timeout = 0;
+	c.retry = 0; /* nothing is lost that could be sent again */
 	rig_connect(&r, &c);
 	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 4);
 	SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 4);
@@ -261,31 +335,48 @@ START_TEST(nak_of_what_was_not_sent) /* conf: rule 4.5 */
 	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
 	ck_assert_uint_eq(wc_status(&r.a, 2), WC_SUCCESS);
 	ck_assert(!take(&r, &r.a, &b));
+	ck_assert_uint_eq(rig_state(&r.a), QPS_RTS);
 	rig_fini(&r);
 }
 END_TEST
 
-/* DARE asks for 8 us and no retry; an HCA may have a timeout that is its least. */
+/*
+ * DARE asks for 8 us and no retry; an HCA may have a timeout that is its least.  It waits three times as long as is said, and at
+ * most 200 ms longer; 0 is never.
+ */
 START_TEST(least_timeout) /* conf: rule 4.5 */
 {
-	struct link_conf c = conf_rc;
-	mono_t start_time;
-	struct burst b;
-	struct rig r;
+	static const struct {
+		uint8_t code;
+		uint64_t ns;
+	} v[] = { { 1, 3 * (4096 << 8) },          { 8, 3 * (4096 << 8) },          { 14, 3 * (4096 << 14) },
+		  { 15, 200 * MS + (4096 << 15) }, { 18, 200 * MS + (4096 << 18) }, { 0, 0 } };
 
-	rig_least_timeout = 8;
-	rig_init(&r, LINK_WIRE);
-	c.retry = 0;
-	c.timeout = 1;
-	rig_connect(&r, &c);
-	start_time = r.now;
-	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 4);
-	ck_assert(take(&r, &r.a, &b));
-	while (wc_status(&r.a, 1) == 255)
-		ck_assert(rig_tick(&r));
-	ck_assert_uint_eq(wc_status(&r.a, 1), WC_RETRY_EXC_ERR);
-	ck_assert_uint_eq(r.now.ns - start_time.ns, 3 * ack_timeout_ns(8));
-	rig_fini(&r);
+	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++) {
+		struct link_conf c = conf_rc;
+		mono_t start_time;
+		struct burst b;
+		struct rig r;
+
+		rig_least_timeout = 8;
+		rig_init(&r, LINK_WIRE);
+		c.retry = 0;
+		c.timeout = v[i].code;
+		rig_connect(&r, &c);
+		start_time = r.now;
+		SEND_WR(&r, &r.a, .id = 0, .op = WR_WRITE, .len = 4);
+		SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 4);
+		while (take(&r, &r.a, &b))
+			;
+		b = pkt_from(&r, &r.b, OP_ACKNOWLEDGE, conf_rc.psn);
+		pkt_give(&r, &r.a, &b, NULL, 0); /* progress: it begins again */
+		ck_assert_uint_eq(wc_status(&r.a, 0), WC_SUCCESS);
+		while (wc_status(&r.a, 1) == 255 && rig_tick(&r))
+			;
+		ck_assert_uint_eq(wc_status(&r.a, 1), v[i].ns ? WC_RETRY_EXC_ERR : 255);
+		ck_assert_uint_eq(r.now.ns - start_time.ns, v[i].ns);
+		rig_fini(&r);
+	}
 	rig_least_timeout = 0;
 }
 END_TEST
@@ -491,6 +582,6 @@ START_TEST(nothing) /* conf: C9-88, rule 4.6, rule 6.1 */
 }
 END_TEST
 
-TEST_MAIN("core_edge", implied_again, implied_once, nothing, depth_is_rounded, depth_0, gap_closes_before_nak,
-	  uc_srq_abort, srq_done_overrun, ud_too_long, nak_in_progress, nak_of_what_was_not_sent, least_timeout,
-	  no_request, fault_waits_in_sqd, srq_limit_below, mcast_pkey)
+TEST_MAIN("core_edge", srq_has_it_back, err_is_silent, implied_again, implied_once, nothing, depth_is_rounded, depth_0,
+	  gap_closes_before_nak, uc_srq_abort, srq_done_overrun, ud_too_long, nak_in_progress, nak_of_what_was_not_sent,
+	  least_timeout, no_request, fault_waits_in_sqd, srq_limit_below, mcast_pkey)

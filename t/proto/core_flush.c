@@ -282,6 +282,49 @@ START_TEST(once)
 }
 END_TEST
 
+/* A packet of a; true: b answered. */
+static bool asked(struct rig *r, uint8_t op, uint32_t psn)
+{
+	struct burst b = pkt_from(r, &r->a, op, psn);
+
+	b.va += 64;
+	b.feth = FETH_GLOBAL;
+	b.dma_len = 8;
+	b.swap_add = 1;
+	b.ackreq = false;
+	pkt_give(r, &r->b, &b, "12345678", op == OP_WRITE_ONLY || op == OP_ATOMIC_WRITE ? 8 : 0);
+	return take(r, &r->b, &b);
+}
+
+/* A duplicate is answered if it is of that kind, at that PSN, and of this connection: else it is dropped. */
+START_TEST(another_one) /* conf: rule 4.2 */
+{
+	static const uint8_t ops[] = { OP_FLUSH, OP_ATOMIC_WRITE, OP_FETCH_ADD, OP_READ_REQUEST };
+
+	for (unsigned i = 0; i < sizeof(ops); i++) {
+		struct link_conf c = conf_rc;
+		struct rig r;
+
+		start(&r, LINK_WIRE, QPT_RC, 0x30f);
+		ck_assert(!asked(&r, OP_WRITE_ONLY, c.psn));
+		ck_assert(asked(&r, ops[i], c.psn + 1));
+		ck_assert(!asked(&r, OP_WRITE_ONLY, c.psn + 2));
+		for (unsigned k = 0; k < sizeof(ops); k++) {
+			ck_assert(!asked(&r, ops[k], c.psn));
+			ck_assert(asked(&r, ops[k], c.psn + 1) == (k == i));
+			ck_assert(!asked(&r, ops[k], c.psn + 2));
+		}
+		ck_assert_uint_eq(rig_state(&r.b), QPS_RTS);
+		c.access = 0x30f;
+		rig_to_init(&r, &r.b, &c);
+		c.psn += 100;
+		rig_to_rtr(&r, &r.b, &r.a, &c);
+		ck_assert(!asked(&r, ops[i], c.psn - 99));
+		rig_fini(&r);
+	}
+}
+END_TEST
+
 /* A wrong answer: with payload, or to something else. */
 START_TEST(bad_answer)
 {
@@ -305,4 +348,4 @@ START_TEST(bad_answer)
 END_TEST
 
 TEST_MAIN("core_flush", headers, flush, flush_keys, flush_of_any_length, flush_nonsense, atomic_write, kinds_missing,
-	  atomic_write_wrong, posting, once, bad_answer)
+	  atomic_write_wrong, posting, once, another_one, bad_answer)

@@ -312,6 +312,7 @@ START_TEST(duplicate_read_stays_inside) /* conf: rule 4.2 */
 		if (dup[i].ok) {
 			ck_assert_uint_eq(b.psn.v, (conf_rc.psn + dup[i].psn) & PSN_MASK);
 			ck_assert_uint_eq(b.payload_len, dup[i].len);
+			ck_assert_uint_eq(b.n, (dup[i].len + 511) / 512);
 		}
 		rig_fini(&r);
 	}
@@ -339,11 +340,17 @@ START_TEST(duplicate_ack_stops_before_read) /* conf: C9-110, rule 4.3 */
 	ck_assert(take(&r, &r.b, &b));
 	ck_assert_uint_eq(b.op_first, OP_READ_RESP_ONLY);
 	ck_assert_uint_eq(b.msn, 2);
-	b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
-	pkt_give(&r, &r.b, &b, NULL, 0);
-	ck_assert(take(&r, &r.b, &b));
-	ck_assert_uint_eq(b.psn.v, conf_rc.psn);
-	ck_assert(!take(&r, &r.b, &b));
+	for (unsigned i = 0; i < 2; i++) { /* nor must they when another request was executed behind it */
+		b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn);
+		pkt_give(&r, &r.b, &b, NULL, 0);
+		ck_assert(take(&r, &r.b, &b));
+		ck_assert_uint_eq(b.psn.v, conf_rc.psn);
+		ck_assert(!take(&r, &r.b, &b));
+		b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + 2);
+		pkt_give(&r, &r.b, &b, NULL, 0);
+		ck_assert(take(&r, &r.b, &b));
+		ck_assert_uint_eq(b.psn.v, conf_rc.psn + 2);
+	}
 	rig_fini(&r);
 }
 END_TEST

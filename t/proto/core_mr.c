@@ -105,7 +105,7 @@ START_TEST(mr_iova)
 	rig_init(&r, LINK_WIRE);
 	rig_connect(&r, &conf_rc);
 	a = (struct mr_attr){ .pdn = r.b.pdn,
-			      .access = 3,
+			      .access = ACC_LOCAL_WRITE | ACC_REMOTE_WRITE | ACC_REMOTE_ATOMIC,
 			      .addr = (uintptr_t)r.b.buf + 100,
 			      .iova = 0x1000,
 			      .len = 64,
@@ -118,6 +118,26 @@ START_TEST(mr_iova)
 	pkt_give(&r, &r.b, &b, "abcd", 4);
 	ck_assert_mem_eq(r.b.buf + 160, "abcd", 4);
 	rig_fini(&r);
+
+	/* An address that is aligned there need not be so in memory, and an atomic could be seen half done. */
+	for (unsigned i = 0; i < 2; i++) {
+		rig_init(&r, LINK_WIRE);
+		rig_connect(&r, &conf_rc);
+		a.pdn = r.b.pdn;
+		a.addr = (uintptr_t)r.b.buf + 100;
+		a.region = &r.b.region;
+		ck_assert_int_eq(hca_mr_reg(r.b.h, &a, &key), 0);
+		b = pkt_from(&r, &r.a, i ? OP_ATOMIC_WRITE : OP_FETCH_ADD, conf_rc.psn);
+		b.va = 0x1000;
+		b.rkey = key;
+		b.swap_add = 1;
+		b.dma_len = 8;
+		pkt_give(&r, &r.b, &b, "abcdefgh", i ? 8 : 0);
+		ck_assert(take(&r, &r.b, &b));
+		ck_assert_uint_eq(b.syndrome, aeth_nak(NAK_INV_REQ));
+		ck_assert_uint_eq(r.b.buf[100], 0);
+		rig_fini(&r);
+	}
 }
 END_TEST
 

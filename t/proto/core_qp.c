@@ -288,6 +288,9 @@ START_TEST(reset_clears)
 	ck_assert_int_eq(to_state(&r, &r.a, QPS_RESET), 0);
 	rig_run(&r);
 	ck_assert_uint_eq(r.a.wc_n, 0);
+	rig_recv(&r, &r.b, 51, 0, 4096); /* in use */
+	b = pkt_from(&r, &r.a, OP_SEND_FIRST, c.psn);
+	pkt_give(&r, &r.b, &b, r.b.buf, 512);
 	ck_assert_int_eq(to_state(&r, &r.b, QPS_RESET), 0);
 	for (struct host *x = &r.a; x; x = x == &r.a ? &r.b : NULL) {
 		struct qp_attr a = { .state = QPS_INIT, .port = 1, .access = c.access };
@@ -298,11 +301,15 @@ START_TEST(reset_clears)
 		rig_to_rtr(&r, x, x == &r.a ? &r.b : &r.a, &c);
 		rig_to_rts(&r, x, &c);
 	}
+	for (unsigned i = 0; i < c.rq_depth; i++)
+		rig_recv(&r, &r.b, 1000 + i, 0, 64);
 	for (unsigned i = 0; i < c.sq_depth; i++)
 		ck_assert_int_eq(SEND_WR(&r, &r.a, .id = 100 + i, .op = WR_WRITE, .len = 4), 0);
 	rig_run(&r);
 	ck_assert_uint_eq(r.a.wc_n, c.sq_depth);
 	ck_assert_uint_eq(r.a.wc[0].wqe, c.sq_depth + 1);
+	ck_assert_uint_eq(attr_of(&r.a).sq_psn, (c.psn + c.sq_depth) & PSN_MASK);
+	ck_assert_uint_eq(attr_of(&r.b).rq_psn, (c.psn + c.sq_depth) & PSN_MASK);
 	rig_fini(&r);
 }
 END_TEST
