@@ -147,6 +147,82 @@ START_TEST(small_ones)
 }
 END_TEST
 
+/* Three messages in a row: what goes again is of more than one of them. */
+START_TEST(three_small_ones)
+{
+	struct losses l = { .gap = { { 0, 1, 1 }, { 6, 3, 1 } } };
+	struct rig r;
+
+	start(&r, &l);
+	write_pkts(&r, 100, 3);
+	for (unsigned i = 0; i < 12; i++) {
+		r.a.buf[4096 + i] = (uint8_t)(i + 1);
+		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .off = 4096 + i, .roff = 4096 + i, .len = 1);
+	}
+	rig_run(&r);
+	for (unsigned i = 0; i < 12; i++) {
+		ck_assert_uint_eq(wc_status(&r.a, i), WC_SUCCESS);
+		ck_assert_uint_eq(r.b.buf[4096 + i], i + 1);
+	}
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_MENDED), 1 + 1 + 2);
+	ck_assert_uint_eq(l.requests, 3 + 12 + 4);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_DUPLICATE_REQUEST), 0);
+	rig_fini(&r);
+}
+END_TEST
+
+/* XRC: what is sent again names its SRQ, too. */
+START_TEST(xrc)
+{
+	struct losses l = { .gap = { { 3, 1, 1 }, { 6, 3, 1 } } };
+	struct link_conf c = conf_rc;
+	struct rig r;
+
+	rig_init(&r, LINK_KEEP);
+	c.type = QPT_XRC_SEND;
+	rig_connect(&r, &c);
+	r.hook = lose;
+	r.hook_arg = &l;
+	write_pkts(&r, 1, 20);
+	ck_assert_uint_eq(l.requests, 20 + 4);
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_MENDED), 4);
+	rig_fini(&r);
+}
+END_TEST
+
+static void give(struct rig *r, uint8_t op, uint32_t at, uint32_t dma_len)
+{
+	struct burst b = pkt_from(r, &r->a, op, conf_rc.psn + at);
+
+	b.dma_len = dma_len;
+	pkt_give(r, &r->b, &b, "abcd", op == OP_WRITE_ONLY ? 4 : 0);
+}
+
+/* A READ behind a gap takes as many PSNs as it has responses: what comes behind it is the next, and no gap. */
+START_TEST(read_is_as_long) /* conf: rule 4.2 */
+{
+	static const uint32_t len[] = { 0, 1, MTU - 1, MTU, MTU + 1, 2 * MTU, 2 * MTU + 1, 3 * MTU };
+
+	for (unsigned i = 0; i < 2 * sizeof(len) / sizeof(*len); i++) {
+		uint32_t l = len[i / 2], n = l ? (l + MTU - 1) / MTU : 1, acked = 0;
+		struct burst b;
+		struct rig r;
+
+		rig_init(&r, LINK_KEEP);
+		rig_connect(&r, &conf_rc);
+		give(&r, OP_READ_REQUEST, 1, l);
+		ck_assert(take(&r, &r.b, &b) && b.syndrome == 0x60);
+		if (i & 1)
+			give(&r, OP_WRITE_ONLY, 1 + n, 4);
+		give(&r, OP_WRITE_ONLY, 0, 4);
+		for (; take(&r, &r.b, &b); acked = psn_dist(psn(conf_rc.psn), b.psn) + b.n)
+			ck_assert_uint_eq(b.syndrome, aeth_ack());
+		ck_assert_uint_eq(acked, 1 + n + (i & 1));
+		rig_fini(&r);
+	}
+}
+END_TEST
+
 /* Nothing of what is kept shows before its turn; then all of it is carried out, with one ACK. */
 START_TEST(in_its_turn) /* conf: rule 4.2 */
 {
@@ -440,6 +516,6 @@ START_TEST(no_room_for_that)
 }
 END_TEST
 
-TEST_MAIN("core_keep", only_what_was_lost, long_gap, too_long_gap, lost_twice, small_ones, in_its_turn,
-	  one_nak_for_a_gap, no_gap_behind_rnr, not_ready, behind_a_read, behind_rnr, wrong_one, peer_that_goes_back,
-	  rooms_are_few, no_room_for_that)
+TEST_MAIN("core_keep", three_small_ones, xrc, read_is_as_long, only_what_was_lost, long_gap, too_long_gap, lost_twice,
+	  small_ones, in_its_turn, one_nak_for_a_gap, no_gap_behind_rnr, not_ready, behind_a_read, behind_rnr,
+	  wrong_one, peer_that_goes_back, rooms_are_few, no_room_for_that)

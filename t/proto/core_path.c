@@ -77,6 +77,48 @@ START_TEST(read_in_parts)
 }
 END_TEST
 
+struct asked {
+	uint64_t end; /* how far, of the message */
+	uint32_t part, n;
+	unsigned seen; /* responses; the 100th is lost */
+};
+
+static bool hundredth_lost(struct rig *r, struct host *from, const struct burst *b)
+{
+	struct asked *k = r->hook_arg;
+	uint64_t off = b->va - (uintptr_t)r->b.buf;
+
+	if (from == &r->b)
+		return ++k->seen == 100;
+	ck_assert_uint_eq(b->op_first, OP_READ_REQUEST);
+	k->part = k->part ? k->part : b->dma_len;
+	k->end = off + b->dma_len;
+	ck_assert_uint_eq(k->end % k->part, 0);
+	k->n++;
+	return false;
+}
+
+/* A READ that is asked for again ends where its part does: the rest was another request, which the peer may not have heard. */
+START_TEST(part_again) /* conf: rule 4.6 */
+{
+	struct asked k = { 0 };
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	r.hook = hundredth_lost;
+	r.hook_arg = &k;
+	fill(r.b.buf, BUF_LEN, 3);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .len = BUF_LEN);
+	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+	check_fill(r.a.buf, BUF_LEN, 3);
+	ck_assert_uint_eq(k.end, BUF_LEN);
+	ck_assert_uint_gt(k.n, BUF_LEN / k.part);
+	rig_fini(&r);
+}
+END_TEST
+
 static uint64_t burst_until_full(struct rig *r)
 {
 	struct burst b;
@@ -522,5 +564,5 @@ START_TEST(shortest_round_trip)
 END_TEST
 
 TEST_MAIN("core_path", early_though_the_peer_is_busy, shortest_round_trip, few_ackreqs, new_way_in_sqd,
-	  few_ackreqs_locally, uc_is_paced, window_and_ackreq, read_in_parts, loss_halves, unasked_does_not_shut,
-	  dead_qp_does_not_starve, longest_message)
+	  few_ackreqs_locally, uc_is_paced, window_and_ackreq, read_in_parts, part_again, loss_halves,
+	  unasked_does_not_shut, dead_qp_does_not_starve, longest_message)

@@ -228,6 +228,11 @@ START_TEST(refused)
 	ck_assert_int_eq(hca_qp_query(r.a.h, r.a.qpn, &a, &init), 0);
 	ck_assert_uint_eq(a.rate_limit, KBPS);
 	ck_assert_uint_eq(rate_kbps(&qp_of(&r.a)->rate), KBPS);
+	a.rate_limit = RD_RATE_MIN; /* without its bit it is none */
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_ACCESS_FLAGS, r.now), 0);
+	a.rate_limit = 0;
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_ACCESS_FLAGS, r.now), 0);
+	ck_assert_uint_eq(rate_kbps(&qp_of(&r.a)->rate), KBPS);
 	a.state = QPS_RESET;
 	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE, r.now), 0);
 	ck_assert_uint_eq(rate_kbps(&qp_of(&r.a)->rate), 0);

@@ -51,12 +51,16 @@ END_TEST
 START_TEST(rnr_exhausted) /* conf: rule 4.12 */
 {
 	struct link_conf c = conf_rc;
+	struct qp_attr other = { .access = c.access, .rnr_retry = 6, .retry_cnt = 1, .rate_limit = 5 };
 	struct rig r;
 
 	c.rnr_retry = 2;
 	rig_init(&r, LINK_WIRE);
 	rig_connect(&r, &c);
 	SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 4);
+	rig_run(&r);
+	/* An attribute that is not in the mask is none. */
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &other, QPA_ACCESS_FLAGS, r.now), 0);
 	rig_settle(&r, 20);
 	ck_assert_uint_eq(wc_status(&r.a, 1), WC_RNR_RETRY_EXC_ERR);
 	ck_assert_uint_eq(fault_n(&r.a, "REQ_RNR_EXC"), 1);

@@ -98,18 +98,44 @@ START_TEST(only_its_peer)
 
 	start(&r);
 	ck_assert_int_eq(hca_qp_retire(r.b.h, r.b.qpn, r.now), 0);
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < 4; i++) {
 		b = pkt_from(&r, &r.a, OP_SEND_ONLY, PSN0 + 2);
 		if (i == 0)
 			b.route.sgid[15] ^= 1;
 		else if (i == 1)
 			b.route.dgid[15] ^= 1;
-		else
+		else if (i == 2)
 			b.pkey = 0x8001;
+		else
+			b.sqpn ^= 1; /* known where no network is between */
 		pkt_give(&r, &r.b, &b, NULL, 0);
 		ck_assert(!take(&r, &r.b, &x));
 	}
 	must_ack(&r, OP_SEND_ONLY, PSN0 + 2, 0, PSN0 + 3, 3);
+	rig_fini(&r);
+}
+END_TEST
+
+/* In each state in which it answers. */
+START_TEST(each_state)
+{
+	struct qp_attr sqd = { .state = QPS_SQD };
+	struct burst b;
+	struct rig r;
+
+	start(&r);
+	ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &sqd, QPA_STATE, r.now), 0);
+	ck_assert_int_eq(hca_qp_retire(r.b.h, r.b.qpn, r.now), 0);
+	must_ack(&r, OP_WRITE_ONLY, PSN0 + 3, 100, PSN0 + 3, 3);
+	rig_fini(&r);
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	rig_to_init(&r, &r.b, &conf_rc);
+	rig_to_rtr(&r, &r.b, &r.a, &conf_rc);
+	ck_assert(asked(&r, OP_WRITE_ONLY, PSN0, 100, &b));
+	ck_assert_int_eq(hca_qp_retire(r.b.h, r.b.qpn, r.now), 0);
+	must_ack(&r, OP_WRITE_ONLY, PSN0, 100, PSN0, 1);
 	rig_fini(&r);
 }
 END_TEST
@@ -302,5 +328,5 @@ START_TEST(lost_last_ack)
 }
 END_TEST
 
-TEST_MAIN("ghost", duplicates_only, only_its_peer, none, by_way_of_err, ack_that_was_due, not_what_is_unfinished, life,
-	  number, bounded, lost_last_ack)
+TEST_MAIN("ghost", each_state, duplicates_only, only_its_peer, none, by_way_of_err, ack_that_was_due,
+	  not_what_is_unfinished, life, number, bounded, lost_last_ack)
