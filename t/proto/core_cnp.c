@@ -411,7 +411,11 @@ START_TEST(ignored)
 	struct burst b;
 
 	rig_init(&r, LINK_WIRE);
+	c.tclass = ECT0;
 	rig_connect(&r, &c);
+	/* One of the peer's would count for as much as this. */
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 2 * 512 * CONG_PKTS);
+	rig_run(&r);
 	b = cnp_to(&r, &r.a);
 	b.dqpn ^= 0x100;
 	pkt_give(&r, &r.a, &b, NULL, 0);
@@ -422,10 +426,16 @@ START_TEST(ignored)
 	b.pkey = 0x1234;
 	pkt_give(&r, &r.a, &b, NULL, 0);
 	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_RP_CNP_IGNORED), 3);
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_RP_CNP_HANDLED), 0);
+	cnp_rx_one(&r, &r.a);
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_RP_CNP_HANDLED), 1);
+	SEND_WR(&r, &r.a, .id = 2, .op = WR_WRITE, .len = 2 * 512 * CONG_PKTS);
+	rig_settle(&r, 1000);
+	ck_assert_uint_eq(wc_status(&r.a, 2), WC_SUCCESS);
 	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &err, QPA_STATE, r.now), 0);
 	cnp_rx_one(&r, &r.a);
 	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_RP_CNP_IGNORED), 4);
-	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_RP_CNP_HANDLED), 0);
+	ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_RP_CNP_HANDLED), 1);
 	rig_fini(&r);
 
 	c.type = QPT_UD;
