@@ -70,8 +70,10 @@ START_TEST(depth_0) /* conf: rule 4.6 */
 	rig_init(&r, LINK_WIRE);
 	c.dest_rd_atomic = 0;
 	rig_connect(&r, &c);
+	SEND_WR(&r, &r.a, .id = 0, .op = WR_WRITE, .len = 8);
 	SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .len = 8);
 	rig_run(&r);
+	ck_assert_uint_eq(wc_status(&r.a, 0), WC_SUCCESS);
 	ck_assert_uint_eq(wc_status(&r.a, 1), WC_REM_INV_REQ_ERR);
 	rig_fini(&r);
 }

@@ -489,6 +489,21 @@ START_TEST(rooms_are_few)
 	rig_run(&r);
 	ck_assert_uint_eq(r.last.psn.v, psn(conf_rc.psn + 1).v);
 	rig_fini(&r);
+
+	/* One that was given back serves the next at once. */
+	rig_init(&r, LINK_KEEP);
+	for (unsigned i = 0; i < KEEP_ROOMS + 1; i++) {
+		rig_connect(&r, &conf_rc);
+		b = pkt_from(&r, &r.a, OP_WRITE_ONLY, conf_rc.psn + 1);
+		pkt_give(&r, &r.b, &b, NULL, 0);
+		r.now.ns += MS;
+		if (i == KEEP_ROOMS - 1)
+			ck_assert_int_eq(
+				hca_qp_modify(r.b.h, r.b.qpn, &(struct qp_attr){ .state = QPS_ERR }, QPA_STATE, r.now),
+				0);
+	}
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_KEPT_REQUEST), KEEP_ROOMS + 1);
+	rig_fini(&r);
 }
 END_TEST
 

@@ -208,6 +208,44 @@ START_TEST(uc_established) /* conf: rule 4.14 */
 }
 END_TEST
 
+/* A group's member has one copy of each datagram, however often it was attached; what is no datagram, or comes in ERR, none. */
+START_TEST(ud_group) /* conf: rule 7.12 */
+{
+	static const uint8_t mgid[16] = { 0xff, 0x0e, [15] = 9 };
+	struct qp_attr err = { .state = QPS_ERR };
+	struct link_conf conf = conf_rc;
+	struct burst b;
+	struct rig r;
+
+	conf.type = QPT_UD;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(hca_mcast_attach(r.b.h, r.b.qpn, mgid), 0);
+		rig_recv(&r, &r.b, i, 0, 100);
+	}
+	b = pkt_from(&r, &r.a, SVC_UC | OP_SEND_ONLY, 0);
+	b.dqpn = QPN_MCAST;
+	memcpy(b.route.dgid, mgid, 16);
+	pkt_give(&r, &r.b, &b, "hello", 5);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_QPN), 1);
+	b.op_first = b.op_last = SVC_UD | OP_SEND_ONLY;
+	pkt_give(&r, &r.b, &b, "hello", 5);
+	ck_assert_uint_eq(r.b.wc_n, 1);
+	ck_assert_uint_eq(wc_status(&r.b, 0), WC_SUCCESS);
+	ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &err, QPA_STATE, r.now), 0);
+	pkt_give(&r, &r.b, &b, "hello", 5);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_STATE), 1);
+	ck_assert_uint_eq(r.b.wc_n, 2);
+	ck_assert_uint_eq(wc_status(&r.b, 1), WC_WR_FLUSH_ERR);
+	/* Once is enough to leave. */
+	ck_assert_int_eq(hca_mcast_detach(r.b.h, r.b.qpn, mgid), 0);
+	pkt_give(&r, &r.b, &b, "hello", 5);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_BAD_QPN), 2);
+	rig_fini(&r);
+}
+END_TEST
+
 /* All of the GRH, byte by byte; the first source is one whose header checksum carries twice. */
 START_TEST(ud_grh) /* conf: rule 1.6 */
 {
@@ -349,5 +387,5 @@ START_TEST(many)
 }
 END_TEST
 
-TEST_MAIN("core_ops", rc_write, rc_write_imm, rc_send, rc_read, uc_ops, xrc_ops, rc_atomics, ud_send, ud_grh,
+TEST_MAIN("core_ops", rc_write, rc_write_imm, rc_send, rc_read, uc_ops, xrc_ops, rc_atomics, ud_send, ud_group, ud_grh,
 	  uc_established, other_mtu, bits, many)
