@@ -69,6 +69,7 @@ class Bench:
         self.wire = guest.Wire(self.host, mtu)
         self.guest = self.daemon = None
         self.oops = None
+        self.linux = int(re.search(r"\d+", image[2] + " 0").group())	# the guest's first number
         self.pulse = pulse.Pulse()
         try:
             self.daemon = lab.Daemon(self.host)

@@ -181,7 +181,11 @@ def cm(bench, full, v6):
         if not v6:
             s = ["mckey", "-m", "239.7.7.7", "-b", server.ip, "-C", "5", "-S", "500"]
             c = ["mckey", "-m", "239.7.7.7", "-b", client.ip, "-C", "5", "-S", "500", "-s"]
-            bench.case("%s: %s | %s" % (where, " ".join(s), " ".join(c)), peers.cm_pair, server, client, s, c, peers.groups)
+            title = "%s: %s | %s" % (where, " ".join(s), " ".join(c))
+            if bench.linux >= 7 and client is bench.ends["rxe", v6]:
+                bench.tally.skip(title, "of messages to a group that are posted at once rxe sends the first only")
+            else:
+                bench.case(title, peers.cm_pair, server, client, s, c, peers.groups)
             bench.case("%s: rping where nobody listens" % where, refused, client, server.ip)
 
 
