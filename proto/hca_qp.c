@@ -93,16 +93,30 @@ static int queues_init(struct hca *h, struct qp *qp)
 	return comp_reserve(&h->comp, c->max_send_wr + c->max_recv_wr);
 }
 
+/* SVC_NONE: raw packets, or no type that there is. */
+static uint8_t svc_of(uint8_t type)
+{
+	switch (type) {
+	case QPT_RC: return SVC_RC;
+	case QPT_UC: return SVC_UC;
+	case QPT_UD: return SVC_UD;
+	case QPT_XRC_SEND:
+	case QPT_XRC_RECV: return SVC_XRC;
+	default: return SVC_NONE;
+	}
+}
+
 size_t hca_qp_len(const struct qp_init *a)
 {
 	const struct qp_cap *c = &a->cap;
-	bool recvs = !a->srqn && a->type != QPT_XRC_SEND && a->type != QPT_XRC_RECV;
+	const uint8_t svc = svc_of(a->type);
+	bool recvs = !a->srqn && svc != SVC_XRC;
 	size_t len = sizeof(struct qp) + sizeof(struct path) + 2 * sizeof(struct lane) +
 		     sq_mem(c->max_send_wr, c->max_send_sge, c->max_inline) +
 		     rq_mem(recvs ? c->max_recv_wr : 0, c->max_recv_sge) + rq_mem(1, RD_MAX_SGE) +
 		     comp_mem(c->max_send_wr + (recvs ? c->max_recv_wr : 0));
 
-	if (a->type == QPT_RC || a->type == QPT_XRC_SEND || a->type == QPT_XRC_RECV)
+	if (svc == SVC_RC || svc == SVC_XRC)
 		len += RD_MAX_RD_ATOM * (sizeof(psn_t) + sizeof(struct rd));
 	return len;
 }
@@ -138,22 +152,18 @@ int hca_qp_create(struct hca *h, const struct qp_init *a, uint32_t *qpn)
 	struct cq *scq = slots_get(&h->cq, a->send_cqn), *rcq = slots_get(&h->cq, a->recv_cqn);
 	struct srq *srq = a->srqn ? slots_get(&h->srq, a->srqn) : NULL;
 	struct xrcd *xrcd = a->type == QPT_XRC_RECV ? slots_get(&h->xrcd, a->xrcdn) : NULL;
-	bool xrc = a->type == QPT_XRC_SEND || a->type == QPT_XRC_RECV;
+	const uint8_t svc = svc_of(a->type);
 	struct qp *qp;
 
-	if (a->type != QPT_RC && a->type != QPT_UC && a->type != QPT_UD && a->type != QPT_RAW && !xrc)
+	if (svc == SVC_NONE && a->type != QPT_RAW)
 		return EOPNOTSUPP;
-	if (xrc ? !xrc_ok(a, pd, scq, xrcd) : !init_ok(a, pd, scq, rcq, srq))
+	if (svc == SVC_XRC ? !xrc_ok(a, pd, scq, xrcd) : !init_ok(a, pd, scq, rcq, srq))
 		return EINVAL;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return ENOMEM;
 	qp->type = a->type;
-	qp->svc = xrc                 ? SVC_XRC
-		  : a->type == QPT_RC ? SVC_RC
-		  : a->type == QPT_UC ? SVC_UC
-		  : a->type == QPT_UD ? SVC_UD
-				      : SVC_NONE;
+	qp->svc = svc;
 	if (a->type == QPT_RAW)
 		qp->mtu = RAW_SEND_MAX;
 	qp->sig_all = a->sq_sig_all;

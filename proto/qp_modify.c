@@ -274,6 +274,7 @@ static void enter(struct hca *h, struct qp *qp, uint8_t state, const struct qp_a
 		if (qp->path)
 			path_put(h, qp->path, qp->waiter_lane);
 		qp->path = NULL;
+		qp->why = (struct qp_why){ 0 };
 	}
 	if (state == QPS_SQD && qp->state != QPS_SQD) {
 		qp->attr.en_sqd_async_notify = mask & QPA_EN_SQD_ASYNC_NOTIFY && a->en_sqd_async_notify;
@@ -283,8 +284,6 @@ static void enter(struct hca *h, struct qp *qp, uint8_t state, const struct qp_a
 		qp->resp.est = false;
 		why_begin(h, qp);
 	}
-	if (state == QPS_RESET)
-		qp->why = (struct qp_why){ 0 };
 	TRACE_PUT(h, qp, STATE, .a = qp->state, .b = state, .n = 1);
 	qp->state = state;
 	req_progress(h, qp);
