@@ -20,12 +20,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define ROCE_UDP_PORT 4791u
-#define CLOSED_PORT   33434u /* where traceroute begins: nobody listens */
-#define TRIES         4      /* longer than a host that has sent many ICMP messages keeps the next back: a second */
-#define TRIES_NEIGH   9      /* longer than the kernel looks for a neighbour */
-#define WAIT_MS       400
-#define ROCE_HEADERS  (8 + 12 + 16 + 4) /* UDP, BTH, RETH, ICRC */
+#include <rdmad/gid.h>
+
+#define CLOSED_PORT  33434u /* where traceroute begins: nobody listens */
+#define TRIES        4      /* longer than a host that has sent many ICMP messages keeps the next back: a second */
+#define TRIES_NEIGH  9      /* longer than the kernel looks for a neighbour */
+#define WAIT_MS      400
+#define ROCE_HEADERS (8 + 12 + 16 + 4) /* UDP, BTH, RETH, ICRC */
 
 static socklen_t addr_len(const union cmm_addr *a)
 {
@@ -76,7 +77,7 @@ static void interface(struct doctor *d)
 
 enum verdict doctor_route(struct doctor *d)
 {
-	union cmm_addr to = with_port(&d->peer, ROCE_UDP_PORT);
+	union cmm_addr to = with_port(&d->peer, ROCE_PORT);
 	int fd = socket(to.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
 	socklen_t len = sizeof(d->self);
 	char self[INET6_ADDRSTRLEN] = "";
@@ -99,7 +100,7 @@ enum verdict doctor_route(struct doctor *d)
 
 bool doctor_port_taken(const struct doctor *d, char *who, size_t len)
 {
-	union cmm_addr at = with_port(&d->self, ROCE_UDP_PORT);
+	union cmm_addr at = with_port(&d->self, ROCE_PORT);
 	int fd = socket(at.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool taken = fd >= 0 && bind(fd, &at.sa, addr_len(&at)) && errno == EADDRINUSE;
 
@@ -228,7 +229,7 @@ enum verdict doctor_reach(struct doctor *d)
 
 	d->icmp = came(d, &a);
 	if (!a.err || d->icmp || refuses(&a)) /* it may be that port alone */
-		a = probe(d, ROCE_UDP_PORT, 1, TRIES);
+		a = probe(d, ROCE_PORT, 1, TRIES);
 	if (told_by_other(&a))
 		return refused(d, &a);
 	switch (a.err) {

@@ -9,16 +9,15 @@
 #include "../proto/icrc.h"
 #include "../proto/opcode.h"
 
-#define ROCE_UDP_PORT 4791u
-#define UDP_HDR       8u
-#define PROTO_UDP     17u
-#define IPV4_DF       0x4000u
-#define IPV4_FRAG     0x3fffu /* more fragments, or an offset */
-#define IPV4_OFFSET   0x1fffu
-#define PROTO_FRAG    44u /* the fragment header of IPv6 */
-#define FRAG_HDR      8u
-#define IPV6_OFFSET   0xfff8u
-#define ICRC_MAX_PKT  (PKT_HDR_MAX + 4096u + ICRC_LEN)
+#define UDP_HDR      8u
+#define PROTO_UDP    17u
+#define IPV4_DF      0x4000u
+#define IPV4_FRAG    0x3fffu /* more fragments, or an offset */
+#define IPV4_OFFSET  0x1fffu
+#define PROTO_FRAG   44u /* the fragment header of IPv6 */
+#define FRAG_HDR     8u
+#define IPV6_OFFSET  0xfff8u
+#define ICRC_MAX_PKT (PKT_HDR_MAX + 4096u + ICRC_LEN)
 
 /* clang-format off */
 enum link { LINK_NULL = 0, LINK_ETHERNET = 1, LINK_RAW_BSD = 12, LINK_RAW = 101, LINK_LOOP = 108, LINK_SLL = 113,
@@ -81,7 +80,7 @@ static void gid4(uint8_t gid[16], const uint8_t *addr)
 /* p: of a fragment, there bytes of it; those behind the first do not say whose they are. */
 static enum frame_kind fragment_get(const uint8_t *p, unsigned off, size_t there)
 {
-	return !off && there >= UDP_HDR && be16_get(p + 2) == ROCE_UDP_PORT ? FRAME_FRAGMENT : FRAME_OTHER;
+	return !off && there >= UDP_HDR && be16_get(p + 2) == ROCE_PORT ? FRAME_FRAGMENT : FRAME_OTHER;
 }
 
 /* there: so many of its len bytes are in the capture. */
@@ -89,7 +88,7 @@ static enum frame_kind udp_get(struct frame *f, const uint8_t *p, size_t len, si
 {
 	size_t udp_len;
 
-	if (len < UDP_HDR || there < UDP_HDR || be16_get(p + 2) != ROCE_UDP_PORT)
+	if (len < UDP_HDR || there < UDP_HDR || be16_get(p + 2) != ROCE_PORT)
 		return FRAME_OTHER;
 	f->sport = (uint16_t)be16_get(p);
 	udp_len = be16_get(p + 4);
@@ -168,7 +167,7 @@ uint32_t frame_icrc(const struct frame *f, unsigned i, const uint8_t *data, size
 {
 	struct icrc_flow flow;
 
-	icrc_flow_init(&flow, f->sgid, f->dgid, f->sport, ROCE_UDP_PORT, f->df);
+	icrc_flow_init(&flow, f->sgid, f->dgid, f->sport, ROCE_PORT, f->df);
 	return icrc_pkt(&flow, (uint16_t)(f->ip_id + i), data, len - ICRC_LEN);
 }
 

@@ -54,7 +54,7 @@ bool show_qpns(const char *list, uint32_t *qpn, unsigned *n, unsigned most)
 			return false;
 		memcpy(word, list, len);
 		word[len] = '\0';
-		if (!show_number(word, &qpn[*n]) || !qpn[*n] || qpn[*n] > 0xffffff)
+		if (!show_number(word, &qpn[*n]) || !qpn[*n] || qpn[*n] > QPN_MASK)
 			return false;
 		++*n;
 		if (!list[len])

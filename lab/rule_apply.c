@@ -103,6 +103,6 @@ size_t rule_answer(const struct rule_verdict *v, const struct tap_pkt *p, uint32
 	memcpy(back->dgid, p->route->sgid, 16);
 	b.op_last = b.op_first;
 	len = burst_hdr(&b, 0, pkt);
-	tap_icrc(back, TAP_PORT, pkt, len);
+	tap_icrc(back, ROCE_PORT, pkt, len);
 	return len + ICRC_LEN;
 }

@@ -12,7 +12,7 @@ void tap_icrc(const struct route *route, uint16_t sport, uint8_t *pkt, size_t le
 {
 	struct icrc_flow flow;
 
-	icrc_flow_init(&flow, route->sgid, route->dgid, sport, TAP_PORT, true);
+	icrc_flow_init(&flow, route->sgid, route->dgid, sport, ROCE_PORT, true);
 	icrc_put(pkt + len, icrc_pkt(&flow, 0, pkt, len));
 }
 

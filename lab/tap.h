@@ -19,7 +19,6 @@
 #include "../proto/burst.h"
 #include "../proto/mono.h"
 
-#define TAP_PORT    4791u
 #define TAP_PKT_MAX 4224u /* bytes of a UDP payload: headers, 4096, pad, ICRC; rounded up */
 
 enum tap_dir { TAP_OUT, TAP_IN };

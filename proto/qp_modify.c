@@ -48,7 +48,7 @@ static bool numbers_ok(struct hca *h, struct qp *qp, const struct qp_attr *a, ui
 		{ QPA_MIN_RNR_TIMER, a->min_rnr_timer, 0, 31 },
 		{ QPA_MAX_QP_RD_ATOMIC, a->max_rd_atomic, 0, RD_MAX_RD_ATOM },
 		{ QPA_MAX_DEST_RD_ATOMIC, a->max_dest_rd_atomic, 0, RD_MAX_RD_ATOM },
-		{ QPA_DEST_QPN, a->dest_qpn, 0, 0xffffff },
+		{ QPA_DEST_QPN, a->dest_qpn, 0, QPN_MASK },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++) {

@@ -270,7 +270,7 @@ static void cut_ud(struct hca *h, struct qp *qp, const struct swqe *w, struct bu
 	const struct av *av = &w->wr.ud.av;
 
 	route_set(h, &b->route, av, false);
-	b->dqpn = w->wr.ud.dqpn & 0xffffff;
+	b->dqpn = w->wr.ud.dqpn & QPN_MASK;
 	b->qkey = w->wr.ud.qkey & QKEY_PRIVILEGED ? qp->attr.qkey : w->wr.ud.qkey;
 }
 
@@ -405,7 +405,7 @@ static bool tx_again(struct hca *h, struct qp *qp, struct burst *b)
 	b->mtu = qp->mtu;
 	b->ackreq = true;
 	if (qp->type == QPT_XRC_SEND)
-		b->srqn = w->wr.xrc.srqn & 0xffffff;
+		b->srqn = w->wr.xrc.srqn & QPN_MASK;
 	cut = cut_message(h, qp, w, b, n);
 	q->pos = pos;
 	if (!cut) {
@@ -470,7 +470,7 @@ bool req_tx(struct hca *h, struct qp *qp, struct burst *b)
 	if (qp->type == QPT_UD)
 		cut_ud(h, qp, w, b);
 	if (qp->type == QPT_XRC_SEND)
-		b->srqn = w->wr.xrc.srqn & 0xffffff;
+		b->srqn = w->wr.xrc.srqn & QPN_MASK;
 	if (qp->type == QPT_RAW)
 		raw_cut(w, b);
 	if (qp_reliable(qp))

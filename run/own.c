@@ -15,7 +15,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ROCE_PORT  4791
 #define PORTS_MOST 8u   /* of an adapter in a file of the user's */
 #define NODE_MOST  255u /* numa-node of rdmad.conf(5) */
 #define NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"

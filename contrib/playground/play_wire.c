@@ -57,7 +57,7 @@ static bool icrc_good(const struct pkt *p)
 	uint16_t id;
 
 	icrc_rx_init(&rx);
-	icrc_flow_init(&flow, p->route.sgid, p->route.dgid, TAP_PORT, TAP_PORT, true);
+	icrc_flow_init(&flow, p->route.sgid, p->route.dgid, ROCE_PORT, ROCE_PORT, true);
 	return icrc_check(&rx, &flow, p->data, p->len, &id) && id == 0;
 }
 
@@ -136,7 +136,7 @@ static bool decide(struct pkt *p, const struct burst *b, enum tap_dir dir, uint6
 		answer(p, &t, &v);
 	if (v.drop)
 		return false;
-	if (rule_change(&v, &p->route, TAP_PORT, p->data, p->len))
+	if (rule_change(&v, &p->route, ROCE_PORT, p->data, p->len))
 		p->bad = !icrc_good(p);
 	for (unsigned i = 1; i <= v.copies; i++) {
 		struct pkt *q = copy(p, "a copy, made by a rule");
@@ -159,7 +159,7 @@ static void pkt_write(struct pkt *p, const struct burst *b, uint32_t i)
 	p->len = (uint32_t)hdr + len + pad + ICRC_LEN;
 	if (len)
 		mem_gather(p->data + hdr, len, b->span, b->span_n, burst_pkt_off(b, i));
-	icrc_flow_init(&flow, b->route.sgid, b->route.dgid, TAP_PORT, TAP_PORT, true);
+	icrc_flow_init(&flow, b->route.sgid, b->route.dgid, ROCE_PORT, ROCE_PORT, true);
 	icrc_put(p->data + p->len - ICRC_LEN, icrc_pkt(&flow, 0, p->data, p->len - ICRC_LEN));
 }
 

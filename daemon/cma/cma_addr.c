@@ -228,7 +228,7 @@ static int way_open(const union cmm_addr *src, const union cmm_addr *dst)
 	if (fd < 0)
 		return -1;
 	if (!cma_addr_port(&to))
-		cma_addr_port_set(&to, 4791);
+		cma_addr_port_set(&to, ROCE_PORT);
 	if (src) {
 		from = *src;
 		cma_addr_port_set(&from, 0);

@@ -207,7 +207,7 @@ static uint8_t depth(uint8_t asked, uint8_t most) { return asked == 255 ? most :
 static int qp_name(struct cma_id *id, uint32_t qpn)
 {
 	uid_t uid = id->ch->who.uid;
-	unsigned owner = qpn_owner(qpn &= 0xffffff);
+	unsigned owner = qpn_owner(qpn &= QPN_MASK);
 	const struct obj *o = NULL;
 
 	if (qpn && uid && uid != rights_owner()) {
@@ -294,7 +294,7 @@ static int connect_ud(struct cma_id *id, const struct cmm_conn *c)
 		return err;
 	header_put(id, j.sidr_req.data);
 	memcpy(j.sidr_req.data + CM_IP_LEN, c->data, c->data_len);
-	id->qpn = c->qp_num & 0xffffff; /* no message has it */
+	id->qpn = c->qp_num & QPN_MASK; /* no message has it */
 	err = agent_call(id->dev, job_sidr, &j);
 	if (!err)
 		cma_id_tie(id, j.cm_id);
@@ -360,7 +360,7 @@ static int accept_ud(struct cma_id *id, const struct cmm_conn *c)
 		id->qkey = c->qkey ? c->qkey : CMA_UDP_QKEY;
 	else if (c->qkey && c->qkey != id->qkey)
 		return cma_refuse(EINVAL, "qkey 0x%x: the id has 0x%x", c->qkey, id->qkey);
-	id->qpn = c->qp_num & 0xffffff;
+	id->qpn = c->qp_num & QPN_MASK;
 	j.sidr_rep.status = SIDR_OK;
 	j.sidr_rep.qpn = id->qpn;
 	j.sidr_rep.qkey = id->qkey;

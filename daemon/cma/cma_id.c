@@ -33,7 +33,7 @@ struct cma_id *cma_id_new(struct cma_channel *ch, uint16_t ps, uint8_t qp_type)
 		free(id);
 		return NULL;
 	}
-	id->psn &= 0xffffff;
+	id->psn &= PSN_MASK;
 	id->ps = ps;
 	id->qp_type = qp_type;
 	id->ch = ch;

@@ -474,7 +474,7 @@ static void packets_put(struct words *t, const struct trace_rec *r)
 {
 	words_put(t, "%s PSN 0x%x", op_name(r->op), (unsigned)r->psn);
 	if (r->n > 1)
-		words_put(t, " to 0x%x (%u packets)", (unsigned)((r->psn + r->n - 1) & 0xffffff), (unsigned)r->n);
+		words_put(t, " to 0x%x (%u packets)", (unsigned)((r->psn + r->n - 1) & PSN_MASK), (unsigned)r->n);
 }
 
 static void train_put(struct words *t, const struct trace_rec *r)

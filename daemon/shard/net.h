@@ -17,8 +17,6 @@
 #include "io.h"
 #include "shard.h"
 
-#define ROCE_PORT 4791u
-
 struct net;
 
 /* Before the first shard.  0 or errno. */

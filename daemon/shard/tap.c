@@ -66,7 +66,7 @@ static struct tap_pkt pkt_new(struct shard *s, unsigned device, enum tap_dir dir
 		.qpn = !b               ? 0
 		       : dir == TAP_OUT ? b->sqpn
 					: b->dqpn,
-		.sport = TAP_PORT,
+		.sport = ROCE_PORT,
 		.mem = &region_mem_ops,
 		.room = s->tap->altered[dir].room,
 	};
@@ -132,7 +132,7 @@ static void answer(struct shard *s, const struct tap_pkt *p, const struct rule_v
 	a.kind = TAP_ACK;
 	a.dir = p->dir == TAP_OUT ? TAP_IN : TAP_OUT;
 	a.bad = false;
-	a.sport = TAP_PORT;
+	a.sport = ROCE_PORT;
 	if (a.dir == TAP_OUT && !p->local) { /* of the QP that p is for */
 		struct burst b = { .route = back, .sqpn = p->qpn, .dqpn = p->qp.dest_qpn };
 

@@ -28,6 +28,7 @@
 #define RD_MAX_DM      (1u << 20) /* the largest piece of device memory */
 #define RD_RATE_MIN    64u        /* the lowest rate limit of a QP, kbit/s */
 #define RD_MAX_RD_ATOM 128u       /* outstanding reads and atomics of a QP, either side */
+#define QPN_MASK       0xffffffu  /* numbers of queue pairs and SRQs have 24 bits */
 #define RD_PKEYS       16u        /* rows of a port's P_Key table, at most */
 #define PKEY_DEFAULT   0xffffu    /* row 0: the default partition, as a full member */
 

@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define GID_V4_AT 12u /* where the IPv4 address begins; before it stands gid_v4_prefix */
+#define ROCE_PORT 4791u /* UDP, of RoCEv2 */
+#define GID_V4_AT 12u   /* where the IPv4 address begins; before it stands gid_v4_prefix */
 
 static const uint8_t gid_v4_prefix[GID_V4_AT] = { [10] = 0xff, [11] = 0xff };
 

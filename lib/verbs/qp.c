@@ -353,7 +353,7 @@ static int attr_in(struct rd_ctx *c, struct qp_attr *m, const struct ibv_qp_attr
 	m->qkey = a->qkey;
 	m->rq_psn = a->rq_psn & 0xffffff;
 	m->sq_psn = a->sq_psn & 0xffffff;
-	m->dest_qpn = a->dest_qp_num & 0xffffff;
+	m->dest_qpn = a->dest_qp_num & QPN_MASK;
 	m->access = a->qp_access_flags & ~(unsigned int)MR_ONLY;
 	m->rate_limit = a->rate_limit;
 	m->pkey_index = a->pkey_index;

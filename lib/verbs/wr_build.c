@@ -81,7 +81,7 @@ int wr_tso(struct rd_qp *qp, struct send_wr *w, const void *hdr, uint16_t len, u
 
 void wr_ud(const struct rd_qp *qp, struct send_wr *w, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-	w->ud.dqpn = qpn & 0xffffff;
+	w->ud.dqpn = qpn & QPN_MASK;
 	w->ud.qkey = qkey;
 	w->ud.av = to_ah(ah)->av;
 	if (!pd_same(ah->pd, qp->qp.pd))

@@ -27,7 +27,7 @@ static unsigned spoilt(size_t *from, size_t *to)
 	ck_assert_int_eq(tap_bytes(&lab.p), 0);
 	ck_assert(icrc_good());
 	memcpy(before, lab.room, lab.p.len);
-	ck_assert(rule_change(&lab.v, &lab.route, TAP_PORT, lab.room, lab.p.len));
+	ck_assert(rule_change(&lab.v, &lab.route, ROCE_PORT, lab.room, lab.p.len));
 	*from = lab.p.len;
 	*to = 0;
 	for (size_t i = 0; i < lab.p.len - (lab.v.corrupt->fix ? 4 : 0); i++) {

@@ -89,7 +89,7 @@ static inline struct tap_pkt *lab_pkt(struct lab *l, uint32_t qpn, enum tap_dir 
 		.payload_len = len, .span = &l->span, .span_n = len != 0,
 	};
 	l->p = (struct tap_pkt){
-		.dir = dir, .now = { l->now }, .qpn = qpn, .route = &l->route, .b = &l->b, .sport = TAP_PORT, .mem = &lab_mem, .room = l->room,
+		.dir = dir, .now = { l->now }, .qpn = qpn, .route = &l->route, .b = &l->b, .sport = ROCE_PORT, .mem = &lab_mem, .room = l->room,
 	};
 	return &l->p;
 }

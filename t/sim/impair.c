@@ -112,7 +112,7 @@ bool impair_pkt(struct sim *s, struct pkt *p, const struct burst *b, enum tap_di
 		answer(s, &t, &v, p->from, p->to);
 	if (v.drop)
 		return false;
-	if (rule_change(&v, &p->route, TAP_PORT, p->data, p->len)) {
+	if (rule_change(&v, &p->route, ROCE_PORT, p->data, p->len)) {
 		p->corrupt |= !v.corrupt->fix;
 		p->ip_id = v.corrupt->fix ? 0 : p->ip_id;
 	}
