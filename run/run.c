@@ -18,7 +18,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-static bool rsockets_can(const struct install *p) { return preload_can("--rsockets", p->rs_lib, "librspreload.so"); }
+/* Where things are; false: said what is missing. */
+static bool installed(struct install *in, const struct options *opt)
+{
+	return install_find(in) && (!opt->rsockets || preload_can("--rsockets", in->rs_lib, "librspreload.so"));
+}
 
 /* The number by which the daemon knows the program, in front of those of rdmad-runs around us: it belongs to them, too. */
 static bool run_name(struct options *opt)
@@ -89,13 +93,8 @@ int main(int argc, char **argv)
 	int status, hold;
 
 	standard_fds_fill();
-	if (!options_parse(&opt, argc, argv)) {
-		if (!install_find(&in))
-			return RUN_FAILED;
-		if (opt.rsockets && !rsockets_can(&in))
-			return RUN_FAILED;
-		return env_print(&in, &opt) ? 0 : RUN_FAILED;
-	}
+	if (!options_parse(&opt, argc, argv))
+		return installed(&in, &opt) && env_print(&in, &opt) ? 0 : RUN_FAILED;
 	if (opt.lesson)
 		return install_find(&in) ? lesson_become(&in, opt.lesson, argv[optind]) : RUN_FAILED;
 	if (!opt.socket && !opt.own) {
@@ -109,9 +108,7 @@ int main(int argc, char **argv)
 		return status;
 	if (opt.sweep.faults)
 		return sweep_main(&opt, argv[0], program);
-	if (!install_find(&in))
-		return RUN_FAILED;
-	if (opt.rsockets && !rsockets_can(&in))
+	if (!installed(&in, &opt))
 		return RUN_FAILED;
 	if (opt.hosts)
 		hosts_split(&opt);
