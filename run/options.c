@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,10 +148,21 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-static void fail_usage(void)
+__attribute__((noreturn)) static void fail_usage(void)
 {
 	fputs("Try: rdmad-run --help\n", stderr);
 	exit(RUN_FAILED);
+}
+
+static void wrong(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+static void wrong(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say_list(fmt, ap);
+	va_end(ap);
+	fail_usage();
 }
 
 bool is_watched(const struct options *opt)
@@ -169,25 +181,21 @@ static int64_t seconds_parse(const char *option, const char *text, bool may_be_n
 	const char *unit = *end ? strchr(units, *end) : units;
 
 	if (end == text || !unit || (*end && end[1]) || !(n > 0 || (n == 0 && may_be_none)) ||
-	    n * ms[unit - units] > 1e12) {
-		say("%s %s: give seconds, or a number with s, m, h or d", option, text);
-		fail_usage();
-	}
+	    n * ms[unit - units] > 1e12)
+		wrong("%s %s: give seconds, or a number with s, m, h or d", option, text);
 	return (int64_t)(n * ms[unit - units]) + (n > 0);
 }
 
+const char *const sysfs_ways[] = {
+	[SYSFS_AUTO] = "auto", [SYSFS_NAMESPACE] = "namespace", [SYSFS_PRELOAD] = "preload"
+};
+
 static enum sysfs sysfs_parse(const char *text)
 {
-	static const char *const ways[] = {
-		[SYSFS_AUTO] = "auto", [SYSFS_NAMESPACE] = "namespace", [SYSFS_PRELOAD] = "preload"
-	};
-
 	for (enum sysfs i = SYSFS_AUTO; i <= SYSFS_PRELOAD; i++)
-		if (!text || !strcmp(text, ways[i]))
+		if (!text || !strcmp(text, sysfs_ways[i]))
 			return i;
-	say("--sysfs=%s: namespace, preload or auto", text);
-	fail_usage();
-	return SYSFS_NO;
+	wrong("--sysfs=%s: namespace, preload or auto", text);
 }
 
 static int status_parse(const char *option, const char *text)
@@ -195,10 +203,8 @@ static int status_parse(const char *option, const char *text)
 	char *end;
 	long n = strtol(text, &end, 10);
 
-	if (end == text || *end || n < 0 || n > 255) {
-		say("%s=%s: an exit status is 0 to 255", option, text);
-		fail_usage();
-	}
+	if (end == text || *end || n < 0 || n > 255)
+		wrong("%s=%s: an exit status is 0 to 255", option, text);
 	return (int)n;
 }
 
@@ -207,12 +213,9 @@ static char *daemon_arg_parse(char *text)
 {
 	static const char *const answers[] = { "-h", "--help", "-V", "--version" };
 
-	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
-		if (!strcmp(text, answers[i])) {
-			say("--daemon-arg %s: no daemon runs with that; it is asked of rdmad itself", text);
-			fail_usage();
-		}
-	}
+	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++)
+		if (!strcmp(text, answers[i]))
+			wrong("--daemon-arg %s: no daemon runs with that; it is asked of rdmad itself", text);
 	return text;
 }
 
@@ -220,10 +223,8 @@ static uint64_t seed_parse(const char *text)
 {
 	uint64_t n;
 
-	if (!number_read(text, &n)) {
-		say("--seed %s: " SEED_WORDS, text);
-		fail_usage();
-	}
+	if (!number_read(text, &n))
+		wrong("--seed %s: " SEED_WORDS, text);
 	return n;
 }
 
@@ -234,10 +235,8 @@ static unsigned count_parse(const char *option, const char *text, unsigned long 
 
 	errno = 0;
 	n = strtoul(text, &end, 10);
-	if (errno || end == text || *end || *text == '-' || n < least || n > most) {
-		say("%s %s: a number from %lu to %lu", option, text, least, most);
-		fail_usage();
-	}
+	if (errno || end == text || *end || *text == '-' || n < least || n > most)
+		wrong("%s %s: a number from %lu to %lu", option, text, least, most);
 	return (unsigned)n;
 }
 
@@ -257,10 +256,8 @@ static double factor_parse(const char *text)
 	char *end;
 	double x = strtod(text, &end);
 
-	if (end == text || *end || !(x > 1) || x > 1e6) {
-		say("--sweep-slow %s: a number above 1", text);
-		fail_usage();
-	}
+	if (end == text || *end || !(x > 1) || x > 1e6)
+		wrong("--sweep-slow %s: a number above 1", text);
 	return x;
 }
 
@@ -288,20 +285,16 @@ static void sweep_check(const struct options *opt)
 {
 	const struct sweep_fault *f[SWEEP_FAULTS];
 
-	if (!opt->sweep.faults && opt->sweep.odd) {
-		say("--%s is for --sweep", opt->sweep.odd);
-		fail_usage();
-	}
+	if (!opt->sweep.faults && opt->sweep.odd)
+		wrong("--%s is for --sweep", opt->sweep.odd);
 	if (!opt->sweep.faults)
 		return;
 	if (!sweep_faults(opt->sweep.faults, f))
 		fail_usage();
 	if (opt->socket || opt->own_addr || opt->rails || opt->users || opt->log || opt->impair || opt->capture ||
-	    opt->grace_ms >= 0 || opt->leaks || opt->explain || opt->lesson || opt->check || opt->trace) {
-		say("--sweep runs the program many times, each with a daemon of its own (--own); it can be combined "
-		    "with --as, --daemon-arg, --rsockets, --sysfs, --timeout, --report, --seed only");
-		fail_usage();
-	}
+	    opt->grace_ms >= 0 || opt->leaks || opt->explain || opt->lesson || opt->check || opt->trace)
+		wrong("--sweep runs the program many times, each with a daemon of its own (--own); it can be combined "
+		      "with --as, --daemon-arg, --rsockets, --sysfs, --timeout, --report, --seed only");
 }
 
 /* Those of --capture, for rdmactl; false: it is none of them. */
@@ -332,15 +325,11 @@ static void tape_check(struct options *opt, bool env)
 
 	if (!opt->record && !opt->replay)
 		return;
-	if (env || opt->socket || opt->lesson || opt->sweep.faults || (opt->record && opt->replay)) {
-		say("%s cannot be combined with --socket, --env, --sweep, --lesson or %s", name,
-		    opt->record ? "--replay" : "--record");
-		fail_usage();
-	}
-	if (opt->replay && opt->impair) {
-		say("--replay has the rules of the recorded run; it cannot be combined with --fault");
-		fail_usage();
-	}
+	if (env || opt->socket || opt->lesson || opt->sweep.faults || (opt->record && opt->replay))
+		wrong("%s cannot be combined with --socket, --env, --sweep, --lesson or %s", name,
+		      opt->record ? "--replay" : "--record");
+	if (opt->replay && opt->impair)
+		wrong("--replay has the rules of the recorded run; it cannot be combined with --fault");
 	opt->own = true; /* packets of others would be noted, too */
 }
 
@@ -351,36 +340,28 @@ static void own_check(struct options *opt, char *profile)
 
 	if (profile && !own_profile(opt, profile))
 		fail_usage();
-	if (profile && opt->own_addr && opt->ports > 1) {
-		say("--as %s has %u ports, each with an address of its own: leave --own=%s out, or describe the "
-		    "devices in a configuration (rdmad.conf(5))",
-		    profile, opt->ports, opt->own_addr);
-		fail_usage();
-	}
-	if (opt->own_addr && (opt->rails > 1 || opt->hosts > 1)) {
-		say("%s: each device has an address of its own: leave --own=%s out, or describe the devices in a "
-		    "configuration (rdmad.conf(5))",
-		    opt->rails > 1 ? "--rails" : "--hosts", opt->own_addr);
-		fail_usage();
-	}
+	if (profile && opt->own_addr && opt->ports > 1)
+		wrong("--as %s has %u ports, each with an address of its own: leave --own=%s out, or describe the "
+		      "devices in a configuration (rdmad.conf(5))",
+		      profile, opt->ports, opt->own_addr);
+	if (opt->own_addr && (opt->rails > 1 || opt->hosts > 1))
+		wrong("%s: each device has an address of its own: leave --own=%s out, or describe the devices in a "
+		      "configuration (rdmad.conf(5))",
+		      opt->rails > 1 ? "--rails" : "--hosts", opt->own_addr);
 	if ((opt->rails || opt->hosts) && !opt->own_addr)
 		own_rails(opt);
 	if (opt->users && !own_users(opt))
 		fail_usage();
 	opt->own |= profile || opt->rails || opt->users;
-	if (opt->own && opt->socket) {
-		say("%s starts a daemon on a socket of its own; it cannot be combined with --socket",
-		    opt->hosts   ? "--hosts"
-		    : opt->rails ? "--rails"
-		    : profile    ? "--as"
-		    : opt->users ? "--users"
-				 : "--own");
-		fail_usage();
-	}
-	if (opt->own_addr && (!gid_read(opt->own_addr, gid) || gid_is_nobody(gid))) {
-		say("--own=%s: not an IPv4 or IPv6 address of a host", opt->own_addr);
-		fail_usage();
-	}
+	if (opt->own && opt->socket)
+		wrong("%s starts a daemon on a socket of its own; it cannot be combined with --socket",
+		      opt->hosts   ? "--hosts"
+		      : opt->rails ? "--rails"
+		      : profile    ? "--as"
+		      : opt->users ? "--users"
+				   : "--own");
+	if (opt->own_addr && (!gid_read(opt->own_addr, gid) || gid_is_nobody(gid)))
+		wrong("--own=%s: not an IPv4 or IPv6 address of a host", opt->own_addr);
 }
 
 /* The name of an option whose value may be left out, and is: what follows behind a blank is the program. */
@@ -395,41 +376,25 @@ static const char *bare_option(int c)
 /* Options that do not go together. */
 static void options_check(const struct options *opt, bool env, bool program, bool more)
 {
-	if (opt->seeded && !opt->impair && !opt->sweep.faults) {
-		say("--seed is for --fault and --sweep");
-		fail_usage();
-	}
-	if (opt->capture && !strcmp(opt->capture, "-")) {
-		say("--capture: standard output is the program's; for a pipe: rdmactl capture -w -");
-		fail_usage();
-	}
-	if (opt->capture_arg_n && !opt->capture) {
-		say("%s is for --capture", opt->capture_args[0]);
-		fail_usage();
-	}
+	if (opt->seeded && !opt->impair && !opt->sweep.faults)
+		wrong("--seed is for --fault and --sweep");
+	if (opt->capture && !strcmp(opt->capture, "-"))
+		wrong("--capture: standard output is the program's; for a pipe: rdmactl capture -w -");
+	if (opt->capture_arg_n && !opt->capture)
+		wrong("%s is for --capture", opt->capture_args[0]);
 	if (env && (program || opt->sweep.faults || opt->own || opt->sysfs || opt->log || opt->impair ||
-		    opt->daemon_arg_n || opt->check || opt->trace || is_watched(opt))) {
-		say("--env prints shell lines and starts nothing; it can be combined with --socket and --rsockets "
-		    "only");
-		fail_usage();
-	}
-	if (opt->trace && !*opt->trace) {
-		say("--trace= has no calls: name some, or say --trace alone for all");
-		fail_usage();
-	}
-	if (opt->trace_file && !opt->trace) {
-		say("--trace-file is for --trace");
-		fail_usage();
-	}
-	if (opt->lesson && (env || more)) {
-		say("--lesson NAME: the only other argument is a directory for the results, and there is no other "
-		    "option; $RDMAD_LESSON_FAULTS names a file of faults");
-		fail_usage();
-	}
-	if (!env && !program && !opt->lesson && !opt->replay) {
-		say("no program given: name the program to run");
-		fail_usage();
-	}
+		    opt->daemon_arg_n || opt->check || opt->trace || is_watched(opt)))
+		wrong("--env prints shell lines and starts nothing; it can be combined with --socket and --rsockets "
+		      "only");
+	if (opt->trace && !*opt->trace)
+		wrong("--trace= has no calls: name some, or say --trace alone for all");
+	if (opt->trace_file && !opt->trace)
+		wrong("--trace-file is for --trace");
+	if (opt->lesson && (env || more))
+		wrong("--lesson NAME: the only other argument is a directory for the results, and there is no other "
+		      "option; $RDMAD_LESSON_FAULTS names a file of faults");
+	if (!env && !program && !opt->lesson && !opt->replay)
+		wrong("no program given: name the program to run");
 	sweep_check(opt);
 }
 

@@ -28,6 +28,7 @@
 #define ADDR_LEN (sizeof(((struct sockaddr_un *)0)->sun_path))
 
 enum sysfs { SYSFS_NO, SYSFS_AUTO, SYSFS_NAMESPACE, SYSFS_PRELOAD };
+extern const char *const sysfs_ways[]; /* as --sysfs= has them */
 
 #define NODES_MOST 64u /* of the machine; those behind them have no rail */
 

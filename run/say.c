@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* In one call, which is one write: those of --hosts say something at the same time. */
-static void say_list(const char *fmt, va_list ap)
+void say_list(const char *fmt, va_list ap)
 {
 	int was = errno;
 	char *text;

@@ -110,9 +110,6 @@ static void profile_put(struct words *w, const struct options *opt)
 /* Up to the program: what the user gave us for it, and what the case needs. */
 static void words_put(struct words *w, const struct sweep *s, const char *name, double limit_s, const char *rules)
 {
-	static const char *const ways[] = {
-		[SYSFS_AUTO] = "auto", [SYSFS_NAMESPACE] = "namespace", [SYSFS_PRELOAD] = "preload"
-	};
 	char text[64];
 
 	word_add(w, name);
@@ -125,7 +122,7 @@ static void words_put(struct words *w, const struct sweep *s, const char *name, 
 	if (s->opt->rsockets)
 		word_add(w, "--rsockets");
 	if (s->opt->sysfs) {
-		snprintf(text, sizeof(text), "--sysfs=%s", ways[s->opt->sysfs]);
+		snprintf(text, sizeof(text), "--sysfs=%s", sysfs_ways[s->opt->sysfs]);
 		word_add(w, text);
 	}
 	snprintf(text, sizeof(text), "%.4g", limit_s);
