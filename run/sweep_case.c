@@ -54,7 +54,8 @@ static int one_remove(const char *path, const struct stat *, int, struct FTW *at
 {
 	if (at->level == 0 || (at->level == 1 && !strcmp(path + at->base, "rules.yaml")))
 		return 0;
-	return remove(path) ? 0 : 0;
+	remove(path); /* and on, whatever came of it */
+	return 0;
 }
 
 void case_remove(const struct sweep *s, const struct sweep_case *c, const char *below)
@@ -314,11 +315,10 @@ bool case_same_output(const struct sweep *s, const struct sweep_case *c, const c
 	return a == b;
 }
 
-/* The last line of a file of the case, its beginning if it is long. */
-static void last_line(const struct sweep *s, const struct sweep_case *c, const char *below, const char *name,
-		      char *line, size_t len)
+/* The last line that the program of the case said, its beginning if it is long. */
+static void last_line(const struct sweep *s, const struct sweep_case *c, const char *below, char *line, size_t len)
 {
-	char *path = case_file(s, c, below, name);
+	char *path = case_file(s, c, below, "stderr");
 	FILE *f = fopen(path, "re");
 	bool begins = true;
 	char part[256];
@@ -350,7 +350,7 @@ static void why_read(const struct sweep *s, struct sweep_case *c, const char *be
 		fclose(f);
 	free(path);
 	if (!c->why[0])
-		last_line(s, c, below, "stderr", c->why, sizeof(c->why));
+		last_line(s, c, below, c->why, sizeof(c->why));
 }
 
 /* The last line of stderr is why rdmad-run failed. */
@@ -358,7 +358,7 @@ static void error_read(const struct sweep *s, struct sweep_case *c, const char *
 {
 	char line[sizeof(c->detail)];
 
-	last_line(s, c, below, "stderr", line, sizeof(line));
+	last_line(s, c, below, line, sizeof(line));
 	if (WIFSIGNALED(status))
 		snprintf(c->detail, sizeof(c->detail), "rdmad-run was killed by signal %d", WTERMSIG(status));
 	else
