@@ -19,8 +19,6 @@
 
 #include "../lab/rule.h"
 
-#define TEXT_MOST (1u << 20)
-
 struct options {
 	bool log;
 	bool seeded;
@@ -42,11 +40,11 @@ static void usage(void)
 static char *text_read(const char *path, size_t *len)
 {
 	FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
-	char *text = malloc(TEXT_MOST + 2);
+	char *text = malloc(RULES_TEXT_MOST + 2);
 
 	if (f && text) {
-		*len = fread(text, 1, TEXT_MOST + 1, f);
-		if (*len > TEXT_MOST)
+		*len = fread(text, 1, RULES_TEXT_MOST + 1, f);
+		if (*len > RULES_TEXT_MOST)
 			errno = EFBIG;
 		else if (!ferror(f)) {
 			if (f != stdin)

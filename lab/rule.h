@@ -212,6 +212,7 @@ struct rule_host {
 	const uint32_t *qp_base; /* RULE_DEVICES of them; NULL: zeros */
 };
 
+#define RULES_TEXT_MOST (1u << 20) /* bytes of a text */
 /* Adds all rules of a text, or none: how many there are, or -1 and *err. */
 int rules_add(struct rules *, const char *text, size_t len, const struct rule_host *, struct rule_error *err);
 /* The rule of this id (0: all) of that owner (0: of any owner); how many were removed. */

@@ -5,8 +5,6 @@
 
 #include "rule_yaml.h"
 
-#define TEXT_MOST (1u << 20)
-
 struct file {
 	struct rule **v;
 	int n, max;
@@ -113,7 +111,7 @@ int rule_parse(const char *text, size_t len, struct rule **v, unsigned max, uint
 {
 	struct file f = { .v = v, .max = (int)max, .seed = seed };
 
-	if (len > TEXT_MOST) {
+	if (len > RULES_TEXT_MOST) {
 		*err = (struct rule_error){ .text = "more than 1 MiB of rules" };
 		return -1;
 	}

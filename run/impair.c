@@ -12,7 +12,7 @@
 #include <rdmad/msg.h>
 #include <rdmad/sock.h>
 
-#define TEXT_MOST (1u << 20)
+#include "../lab/rule.h"
 
 /* The text of a file in a memfd, or -1. */
 static int text_fd(const char *path)
@@ -25,9 +25,9 @@ static int text_fd(const char *path)
 
 	while (ok && (n = fread(part, 1, sizeof(part), f)) > 0) {
 		sum += n;
-		if (sum > TEXT_MOST)
+		if (sum > RULES_TEXT_MOST)
 			errno = EFBIG;
-		ok = sum <= TEXT_MOST && write(fd, part, n) == (ssize_t)n;
+		ok = sum <= RULES_TEXT_MOST && write(fd, part, n) == (ssize_t)n;
 	}
 	if (!ok || ferror(f)) {
 		say("--fault %s: %s", path, strerror(errno));

@@ -7,11 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-char *conf_text_read(const char *path)
+char *text_load(const char *path)
 {
-	static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, as editors of Windows put it first */
 	FILE *f = fopen(path, "re");
-	char *text = f ? malloc(CONF_TEXT_MOST + 2) : NULL;
+	char *text = f ? malloc(TEXT_MOST + 2) : NULL;
 	size_t n;
 	int err;
 
@@ -22,19 +21,27 @@ char *conf_text_read(const char *path)
 		errno = err;
 		return NULL;
 	}
-	n = fread(text, 1, CONF_TEXT_MOST + 1, f);
-	err = ferror(f) ? errno : n > CONF_TEXT_MOST ? EFBIG : memchr(text, '\0', n) ? EILSEQ : 0;
+	n = fread(text, 1, TEXT_MOST + 1, f);
+	err = ferror(f) ? errno : n > TEXT_MOST ? EFBIG : memchr(text, '\0', n) ? EILSEQ : 0;
 	fclose(f);
 	if (err) {
 		free(text);
 		errno = err;
 		return NULL;
 	}
-	if (n >= sizeof(mark) - 1 && !memcmp(text, mark, sizeof(mark) - 1))
-		memset(text, ' ', sizeof(mark) - 1);
-	if (!n)
-		text[n++] = '\n';
 	text[n] = '\0';
+	return text;
+}
+
+char *conf_text_read(const char *path)
+{
+	static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8 */
+	char *text = text_load(path);
+
+	if (text && !strncmp(text, mark, sizeof(mark) - 1))
+		memset(text, ' ', sizeof(mark) - 1);
+	if (text && !*text)
+		strcpy(text, "\n");
 	return text;
 }
 

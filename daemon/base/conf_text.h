@@ -5,9 +5,11 @@
 
 #include <stdbool.h>
 
-#define CONF_TEXT_MOST (1u << 20)
+#define TEXT_MOST (1u << 20)
 
-/* All of a file or a pipe, for free(); NULL and errno: it cannot be read, is longer than CONF_TEXT_MOST (EFBIG), or has a NUL (EILSEQ). */
+/* All of a file or a pipe, for free(); NULL and errno: it cannot be read, is longer than TEXT_MOST (EFBIG), or has a NUL (EILSEQ). */
+char *text_load(const char *path);
+/* The same, never empty, and without the mark that editors of Windows put first. */
 char *conf_text_read(const char *path);
 
 /* Comments become blanks: libconfuse takes each for several lines. */

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "../base/clock.h"
+#include "../base/conf_text.h"
 #include "../base/log.h"
 #include "../shard/tap.h"
 
-#define TEXT_MOST (1u << 20)
-#define OF_CONF   UINT64_C(1) /* owner of the rules of the command line and the configuration; no client's */
+#define OF_CONF UINT64_C(1) /* owner of the rules of the command line and the configuration; no client's */
 
 static struct {
 	struct ev_loop *loop;
@@ -134,27 +134,12 @@ static char *spec_text(const struct impair_spec *c)
 
 static char *file_text(const char *path, const char **wrong)
 {
-	FILE *f = fopen(path, "re");
-	char *text = malloc(TEXT_MOST + 2);
-	size_t len = 0;
+	char *text = text_load(path);
 
-	*wrong = f ? NULL : strerror(errno);
-	if (f && text) {
-		len = fread(text, 1, TEXT_MOST + 1, f);
-		text[len] = '\0';
-		if (ferror(f))
-			*wrong = strerror(errno);
-		else if (len > TEXT_MOST)
-			*wrong = "more than 1 MiB of rules";
-		else if (strlen(text) != len)
-			*wrong = "it has a zero byte in it";
-	}
-	if (f)
-		fclose(f);
-	if (*wrong || !text) {
-		free(text);
-		return NULL;
-	}
+	*wrong = text              ? NULL
+		 : errno == EFBIG  ? "more than 1 MiB of rules"
+		 : errno == EILSEQ ? "it has a zero byte in it"
+				   : strerror(errno);
 	return text;
 }
 

@@ -26,8 +26,6 @@
 #include "gid.h"
 #include "port.h"
 
-#define TEXT_MOST (1u << 20)
-
 /* ---- events ----------------------------------------------------------------------------- */
 
 struct strike {
@@ -178,7 +176,7 @@ static int fd_text(int fd, char **text, size_t *len)
 
 	if (fd < 0 || !foreign_is_memfd(fd, NULL) || fstat(fd, &st))
 		return EINVAL;
-	if (st.st_size > TEXT_MOST)
+	if (st.st_size > RULES_TEXT_MOST)
 		return EMSGSIZE;
 	*text = malloc((size_t)st.st_size + 1);
 	if (!*text)
