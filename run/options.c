@@ -373,12 +373,23 @@ static const char *bare_option(int c)
 	return NULL;
 }
 
+/* The one who captures has none: its /dev/stdout would be our standard error. */
+static bool is_stdout(const char *file)
+{
+	static const char *const names[] = { "-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1" };
+	unsigned n = sizeof(names) / sizeof(*names);
+
+	while (n && strcmp(file, names[n - 1]))
+		n--;
+	return n;
+}
+
 /* Options that do not go together. */
 static void options_check(const struct options *opt, bool env, bool program, bool more)
 {
 	if (opt->seeded && !opt->impair && !opt->sweep.faults)
 		wrong("--seed is for --fault and --sweep");
-	if (opt->capture && !strcmp(opt->capture, "-"))
+	if (opt->capture && is_stdout(opt->capture))
 		wrong("--capture: standard output is the program's; for a pipe: rdmactl capture -w -");
 	if (opt->capture_arg_n && !opt->capture)
 		wrong("%s is for --capture", opt->capture_args[0]);
