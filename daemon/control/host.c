@@ -55,9 +55,10 @@ static void ifs_read(struct host *h, const struct ifaddrs *list)
 	}
 }
 
+/* Nobody is reached by an interface without a link, as docker0 is on a host without containers. */
 static unsigned addr_rank(const struct host_addr *a)
 {
-	return (a->dev->flags & IFF_LOOPBACK ? 2 : 0) + !gid_is_v4(a->gid);
+	return (a->dev->flags & IFF_LOOPBACK ? 4u : host_if_up(a->dev) ? 0u : 2u) + !gid_is_v4(a->gid);
 }
 
 static int addr_order(const void *a, const void *b)
