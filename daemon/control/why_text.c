@@ -240,6 +240,10 @@ static void retry_words(struct words *t, const struct why *w)
 		words_put(t, ", it expects PSN 0x%x, but sq_psn here is 0x%x", (unsigned)w->far_psn,
 			  (unsigned)w->sq_psn);
 	words_put(t, ", last sent %s", op_name(w->last_op));
+	if (w->cause == WHY_RETRY_SILENT) { /* is it the right row of the GID table? */
+		words_put(t, " from ");
+		gid_words(t, w->sgid);
+	}
 	if (w->is_wr) {
 		words_put(t, "; ");
 		wr_put(t, w);

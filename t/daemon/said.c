@@ -246,7 +246,7 @@ START_TEST(retries)
 
 	give_up(&r, from_a, false);
 	SAID(&r.a, RETRY_SILENT, ERR "RETRY_EXC after 3 timeouts of [0-9]+ [um]s on PSN 0x[0-9a-f]+ \\(retry_cnt 2\\), 0 packets seen from " PEER
-	     " since RTR [0-9]+ [um]s before, last sent RC_WRITE_[A-Z]+; RDMA_WRITE wr_id 0x2$");
+	     " since RTR [0-9]+ [um]s before, last sent RC_WRITE_[A-Z]+ from 127\\.0\\.0\\.1; RDMA_WRITE wr_id 0x2$");
 	rig_fini(&r);
 	give_up(&r, from_a, true);
 	SAID(&r.a, RETRY_DEAF, ERR "RETRY_EXC after 3 timeouts .*, 0 packets seen from " PEER " since the last ACK, "
