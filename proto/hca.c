@@ -380,6 +380,15 @@ void hca_count(struct hca *h, unsigned stat, uint64_t n)
 		count(h, stat, n);
 }
 
+void hca_damaged(struct hca *h, const struct burst *b)
+{
+	struct qp *qp = b && b->dqpn > QPN_GSI ? qp_get(h, b->dqpn) : NULL;
+
+	count(h, HCA_STAT_ICRC_ERR, 1);
+	if (qp)
+		why_drop(h, qp, WHY_RX_ICRC, b);
+}
+
 void hca_unsent(struct hca *h, uint32_t qpn, const struct route *way, unsigned n, int err)
 {
 	struct qp *qp = qpn > QPN_GSI ? qp_get(h, qpn) : NULL;

@@ -203,8 +203,10 @@ int hca_rx_burst(struct hca *, const struct burst *, mono_t now);
 void hca_rx(struct hca *, const struct route *, const uint8_t *data, size_t len, mono_t now);
 /* An Ethernet frame for a RAW_PACKET QP: the host steers.  sum_ok: and has seen that its checksums are right. */
 void hca_rx_raw(struct hca *, uint32_t qpn, const uint8_t *frame, size_t len, bool sum_ok, mono_t now);
-/* The host dropped a datagram before it got here; counted as stat (e.g. HCA_STAT_ICRC_ERR). */
+/* The host dropped a datagram before it got here; counted as stat (e.g. HCA_STAT_BAD_SOURCE). */
 void hca_count(struct hca *, unsigned stat, uint64_t n);
+/* A packet whose ICRC is wrong; NULL: it is not even one. */
+void hca_damaged(struct hca *, const struct burst *);
 /*
  * The host could not send n packets on a way, the first of them of this QP (0: of none).  err: its errno, or 0: the way begins at no
  * address of the host's.

@@ -504,6 +504,9 @@ void why_drop(struct hca *h, struct qp *qp, enum why_cause cause, const struct b
 	} else if (cause == WHY_RX_PKEY) {
 		stat = HCA_STAT_BAD_PKEY;
 		told = &qp->why.told_pkey;
+	} else if (cause == WHY_RX_ICRC) {
+		stat = HCA_STAT_ICRC_ERR;
+		told = &qp->why.told_icrc;
 	}
 	TRACE_PUT(h, qp, DROP, .psn = b->psn.v, .op = b->op_first, .n = b->n, .a = stat);
 	/* Answers to requests that were flushed are no news, be it a QP's NAK to itself. */

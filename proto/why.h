@@ -110,7 +110,7 @@ struct whys {
 /* Kept by a QP for its causes. */
 struct qp_why {
 	uint64_t told; /* bit per enum fault: of those that do not end it only the first is told */
-	bool told_state, told_route, told_pkey, told_flush_late, told_unsent;
+	bool told_state, told_route, told_pkey, told_icrc, told_flush_late, told_unsent;
 	bool unsent; /* packets since the last retry were not sent, and the errno; 0: no socket has the address */
 	int unsent_err;
 	uint8_t last_op;
@@ -166,7 +166,7 @@ void why_far_request(struct hca *, struct qp *, const struct burst *);
 #define WHY_FAR 2u
 /* Something was acknowledged. */
 void why_progress(struct qp *);
-/* A packet that the QP is not to have: RX_STATE, RX_ROUTE or RX_PKEY. */
+/* A packet that the QP is not to have: RX_STATE, RX_ROUTE, RX_PKEY or RX_ICRC. */
 void why_drop(struct hca *, struct qp *, enum why_cause, const struct burst *);
 /* hca_qp_modify() refuses. */
 void why_modify(struct hca *, struct qp *, enum why_cause, uint8_t to, uint32_t mask, const struct qp_attr *);

@@ -378,6 +378,12 @@ static void drop_words(struct words *t, const struct why *w)
 		words_put(t, "its P_Key is 0x%04x, the QP's 0x%04x", (unsigned)w->got, (unsigned)w->max);
 		return;
 	}
+	if (w->cause == WHY_RX_ICRC) {
+		words_put(t, "its ICRC is wrong");
+		if (!connected(w))
+			return;
+		words_put(t, "; ");
+	}
 	words_put(t, "the QP is connected to ");
 	peer_put(t, w);
 }
@@ -451,7 +457,7 @@ void why_words(struct words *t, const struct why *w, bool by_rule)
 	case WHY_REQ_RNR_EXC: rnr_words(t, w, by_rule); break;
 	case WHY_REQ_NAK_INV: case WHY_REQ_NAK_ACCESS: case WHY_REQ_NAK_OP: case WHY_REQ_NAK_OTHER: nak_words(t, w); break;
 	case WHY_RESP_RECV_LEN: case WHY_UC_RECV_LEN: case WHY_UD_RECV_LEN: case WHY_SQ_LEN: length_words(t, w); break;
-	case WHY_RX_STATE: case WHY_RX_ROUTE: case WHY_RX_PKEY: drop_words(t, w); break;
+	case WHY_RX_STATE: case WHY_RX_ROUTE: case WHY_RX_PKEY: case WHY_RX_ICRC: drop_words(t, w); break;
 	case WHY_RX_PSN: packet_put(t, w); words_put(t, ", but rq_psn here is 0x%x", (unsigned)w->rq_psn); break;
 	case WHY_UNSENT: unsent_words(t, w); break;
 	case WHY_FLUSH_LATE: flush_late_words(t, w); break;

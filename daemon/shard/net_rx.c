@@ -78,6 +78,18 @@ static bool source_ok(const struct net_sock *s, const uint8_t *data, size_t *len
 	return token == net_token;
 }
 
+/* The headers may be wrong, too: they are good for a hint. */
+static void pkt_damaged(struct net *net, const struct net_sock *s, const struct route *route, const uint8_t *data,
+			size_t len)
+{
+	struct burst *p = &net->pkt;
+	struct span span;
+
+	p->route = *route;
+	hca_damaged(net->shard->hca[s->dev->index],
+		    len > ICRC_LEN && !burst_parse(p, &span, data, len - ICRC_LEN) ? p : NULL);
+}
+
 static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const struct route *route, const uint8_t *data,
 		   size_t len, mono_t now)
 {
@@ -91,7 +103,7 @@ static void pkt_rx(struct net *net, struct net_sock *s, struct join *j, const st
 		return;
 	}
 	if (!icrc_check(&net->icrc, &s->sender->flow, data, len, &id)) {
-		hca_count(hca, HCA_STAT_ICRC_ERR, 1);
+		pkt_damaged(net, s, route, data, len);
 		return;
 	}
 	len -= ICRC_LEN;
@@ -134,7 +146,7 @@ static void pkt_rx_tap(struct net *net, struct net_sock *s, const struct route *
 	}
 	w.good = icrc_check(&net->icrc, &s->sender->flow, data, len, &w.ip_id);
 	if (!w.good)
-		hca_count(net->shard->hca[s->dev->index], HCA_STAT_ICRC_ERR, 1);
+		pkt_damaged(net, s, route, data, len);
 	else if (shards_n > 1 && pkt_forward(net, s, route, data, len - ICRC_LEN))
 		return;
 	tap_rx(net->shard, s->dev, route, data, len, &w);

@@ -398,6 +398,9 @@ START_TEST(states)
 	pkt_give(&r, &r.b, &b, "1234", 4);
 	SAID(&r.b, RX_ROUTE, STAYS "RC_SEND_ONLY with PSN 0x[0-9a-f]+ came from 127\\.0\\.0\\.9 and was dropped: "
 	     "the QP is connected to 127\\.0\\.0\\.1 QP 0x[0-9a-f]+$");
+	hca_damaged(r.b.h, &b);
+	SAID(&r.b, RX_ICRC, STAYS "RC_SEND_ONLY with PSN 0x[0-9a-f]+ came from 127\\.0\\.0\\.9 and was dropped: its ICRC is wrong; "
+	     "the QP is connected to 127\\.0\\.0\\.1 QP 0x[0-9a-f]+$");
 	rig_fini(&r);
 
 	open_rig(&r, QPT_RC);
