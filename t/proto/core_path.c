@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* core_path.c - how much is in flight: windows, AckReq, loss, QPs that hold their share for ever; and the longest message. */
+#include <errno.h>
+
 #include "proto/opcode.h"
 #include "rig.h"
 #include "t/suite.h"
@@ -407,6 +409,28 @@ START_TEST(new_way_in_sqd) /* conf: rule 4.13 */
 }
 END_TEST
 
+/* READs that are asked keep the depth as it is; nor does an attribute that is not in the mask change it. */
+START_TEST(depth_of_what_is_asked) /* conf: rule 4.13 */
+{
+	struct qp_attr a = { .state = QPS_SQD, .max_rd_atomic = 1, .access = conf_rc.access };
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_ACCESS_FLAGS, r.now), 0);
+	for (unsigned i = 0; i < 2; i++)
+		SEND_WR(&r, &r.a, .id = i, .op = WR_READ, .len = 4);
+	ck_assert(take(&r, &r.a, &b) && take(&r, &r.a, &b));
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE, r.now), 0);
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_MAX_QP_RD_ATOMIC, r.now), EBUSY);
+	rig_settle(&r, 5);
+	ck_assert(wc_status(&r.a, 0) == WC_SUCCESS && wc_status(&r.a, 1) == WC_SUCCESS);
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_MAX_QP_RD_ATOMIC, r.now), 0);
+	rig_fini(&r);
+}
+END_TEST
+
 /* On a local link small messages share an ACK, those behind which there is much to complete have one each. */
 START_TEST(few_ackreqs_locally) /* conf: rule 4.3 */
 {
@@ -564,5 +588,5 @@ START_TEST(shortest_round_trip)
 END_TEST
 
 TEST_MAIN("core_path", early_though_the_peer_is_busy, shortest_round_trip, few_ackreqs, new_way_in_sqd,
-	  few_ackreqs_locally, uc_is_paced, window_and_ackreq, read_in_parts, part_again, loss_halves,
-	  unasked_does_not_shut, dead_qp_does_not_starve, longest_message)
+	  depth_of_what_is_asked, few_ackreqs_locally, uc_is_paced, window_and_ackreq, read_in_parts, part_again,
+	  loss_halves, unasked_does_not_shut, dead_qp_does_not_starve, longest_message)

@@ -122,6 +122,7 @@ START_TEST(attributes_refused) /* conf: rule 1.7, rule 1.8, section 5 */
 	       QPA_MIN_RNR_TIMER;
 	for (unsigned i = 0; i < 7; i++) {
 		a = (struct qp_attr){ .state = QPS_RTR, .av = { .sgid_index = 1 }, .path_mtu = 3, .dest_qpn = 7 };
+		memcpy(a.av.dgid, r.b.gid, 16);
 		switch (i) {
 		case 0: a.path_mtu = 0; break;
 		case 1: a.path_mtu = 6; break;
@@ -135,6 +136,18 @@ START_TEST(attributes_refused) /* conf: rule 1.7, rule 1.8, section 5 */
 	}
 	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE, r.now), EINVAL);
 	ck_assert_uint_eq(attr_of(&r.a).state, QPS_INIT);
+	a = (struct qp_attr){ .state = QPS_RTR, .av = { .sgid_index = 1 }, .path_mtu = 5, .dest_qpn = 0xffffff };
+	memcpy(a.av.dgid, r.b.gid, 16);
+	a.min_rnr_timer = 31;
+	a.max_dest_rd_atomic = 128;
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, mask, r.now), 0);
+	mask = QPA_STATE | QPA_SQ_PSN | QPA_TIMEOUT | QPA_RETRY_CNT | QPA_RNR_RETRY | QPA_MAX_QP_RD_ATOMIC;
+	for (unsigned i = 0; i < 5; i++) {
+		a = (struct qp_attr){ .state = QPS_RTS, .timeout = 31 + (i == 0), .retry_cnt = 7 + (i == 1) };
+		a.rnr_retry = 7 + (i == 2);
+		a.max_rd_atomic = 128 + (i == 3);
+		ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, mask, r.now), i < 4 ? EINVAL : 0);
+	}
 	rig_fini(&r);
 }
 END_TEST

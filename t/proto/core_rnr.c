@@ -70,6 +70,32 @@ START_TEST(rnr_exhausted) /* conf: rule 4.12 */
 }
 END_TEST
 
+/* Another ACK timeout, in SQD, is for what waits for an ACK: the time that the peer asked for stays. */
+START_TEST(rnr_wait_in_sqd) /* conf: rule 4.5, rule 4.13 */
+{
+	struct qp_attr a = { .state = QPS_SQD, .timeout = 8, .en_sqd_async_notify = true };
+	struct link_conf c = conf_rc;
+	struct rig r;
+
+	c.min_rnr = 0;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 4);
+	rig_run(&r);
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_STATE, r.now), 0);
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &a, QPA_TIMEOUT, r.now), 0);
+	rig_recv(&r, &r.b, 50, 0, 64);
+	rig_run(&r);
+	ck_assert_uint_eq(r.a.wc_n, 0);
+	while (wc_status(&r.a, 1) == 255)
+		ck_assert(rig_tick(&r));
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+	ck_assert_uint_eq(r.now.ns, 1 + rnr_timer_ns(0));
+	ck_assert(!has_event(&r.a, EV_SQ_DRAINED)); /* which was not asked for by the mask */
+	rig_fini(&r);
+}
+END_TEST
+
 /* A packet that crossed the NAK is refused, too: the time of the second one holds. */
 START_TEST(rnr_waits_for_the_last) /* conf: rule 4.5 */
 {
@@ -157,5 +183,5 @@ START_TEST(ack_behind_a_withdrawn_one) /* conf: rule 4.2 */
 }
 END_TEST
 
-TEST_MAIN("core_rnr", rnr_waits_its_time, rnr_waits_for_the_last, rnr_exhausted, rnr_gives_retries_back,
-	  ack_behind_a_withdrawn_one)
+TEST_MAIN("core_rnr", rnr_wait_in_sqd, rnr_waits_its_time, rnr_waits_for_the_last, rnr_exhausted,
+	  rnr_gives_retries_back, ack_behind_a_withdrawn_one)

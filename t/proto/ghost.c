@@ -179,6 +179,15 @@ START_TEST(by_way_of_err)
 	ck_assert_int_eq(hca_qp_retire(r.b.h, r.b.qpn, r.now), 0);
 	must_ack(&r, OP_SEND_ONLY, PSN0 + 2, 100, PSN0 + 3, 3);
 	rig_fini(&r);
+
+	/* RESET forgets that, as all else. */
+	start(&r);
+	ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a, QPA_STATE, r.now), 0);
+	a.state = QPS_RESET;
+	ck_assert_int_eq(hca_qp_modify(r.b.h, r.b.qpn, &a, QPA_STATE, r.now), 0);
+	ck_assert_int_eq(hca_qp_retire(r.b.h, r.b.qpn, r.now), 0);
+	must_be_silent(&r, OP_SEND_ONLY, PSN0 + 2, 100);
+	rig_fini(&r);
 }
 END_TEST
 
