@@ -184,6 +184,7 @@ START_TEST(xrc) /* conf: rule 7.2 */
 	struct cm_connect req;
 	struct cm_qp q;
 	struct gsi g;
+	uint64_t tid;
 
 	begin();
 	req = net_req(a, 0x11);
@@ -199,10 +200,31 @@ START_TEST(xrc) /* conf: rule 7.2 */
 	ck_assert(cm_qp_get(a->cm, ida, &q) && q.dest_qpn == 0x22);
 	ck_assert_int_eq(cm_rtu(a->cm, ida, NULL, net.now), 0);
 	net_run(&net);
-	ck_assert_int_eq(cm_disconnect(a->cm, ida, NULL, net.now), 0);
+	ck_assert_int_eq(cm_disconnect(a->cm, ida, (const uint8_t[CM_DREQ_DATA]){ 7 }, net.now), 0);
 	net_run(&net);
 	ck_assert_uint_eq(net.last.dreq.qpn, 0x22);
+	tid = net.last.tid;
 	ck_assert_int_eq(note_last(b), CM_EV_DREQ);
+	ck_assert_uint_eq(b->note[b->notes - 1].msg.dreq.data[0], 7);
+	ck_assert_int_eq(cm_disconnect(b->cm, idb, NULL, net.now), 0);
+	net_run(&net);
+	ck_assert(net.last.attr == CM_DREP && net.last.tid == tid);
+	end();
+}
+END_TEST
+
+/* A path that begins elsewhere than the REQ is from: the addresses of both ends have to be right. */
+START_TEST(other_source) /* conf: rule 7.9 */
+{
+	struct cm_connect req;
+
+	begin();
+	req = net_req(a, 0x11);
+	req.req.path.sgid[15] ^= 1;
+	ck_assert_int_eq(cm_connect(a->cm, &req, NULL, &ida, net.now), 0);
+	net_run(&net);
+	ck_assert_int_eq(note_last(a), CM_EV_REJ);
+	ck_assert_int_eq(a->note[0].msg.rej.reason, REJ_GID);
 	end();
 }
 END_TEST
@@ -520,5 +542,5 @@ START_TEST(gives_way)
 }
 END_TEST
 
-TEST_MAIN("cm_strange", gives_way, unknown_connections, repetitions_answered, no_qp, xrc, lids, forgeries, request_id,
-	  stale, stale_early, qp_again, past_requests, past_strangers)
+TEST_MAIN("cm_strange", gives_way, unknown_connections, repetitions_answered, no_qp, xrc, other_source, lids, forgeries,
+	  request_id, stale, stale_early, qp_again, past_requests, past_strangers)

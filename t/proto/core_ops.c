@@ -292,6 +292,50 @@ START_TEST(ud_grh) /* conf: rule 1.6 */
 }
 END_TEST
 
+/* Of responses that come together some have come before: the rest counts. */
+START_TEST(half_old_responses) /* conf: rule 4.6 */
+{
+	static uint8_t data[2048];
+	struct burst b;
+	struct rig r;
+
+	fill(data, 2048, 3);
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .len = 2048);
+	ck_assert(take(&r, &r.a, &b));
+	for (unsigned n = 2; n <= 4; n++) {
+		b = pkt_from(&r, &r.b, OP_READ_RESP_FIRST, conf_rc.psn);
+		b.op_last = n == 4 ? OP_READ_RESP_LAST : OP_READ_RESP_MIDDLE;
+		b.n = n;
+		pkt_give(&r, &r.a, &b, data, n * 512);
+		ck_assert_uint_eq(r.a.wc_n, n == 4);
+		ck_assert_uint_eq(stat_n(&r.a, HCA_STAT_STALE_RESP), n == 2 ? 0 : n == 3 ? 2 : 5);
+	}
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_SUCCESS);
+	check_fill(r.a.buf, 2048, 3);
+	rig_fini(&r);
+}
+END_TEST
+
+/* A queue pair that signals all does so of WRs that do not ask for it. */
+START_TEST(all_signaled)
+{
+	for (unsigned all = 0; all < 2; all++) {
+		struct link_conf c = conf_rc;
+		struct rig r;
+
+		c.sig_all = all;
+		rig_init(&r, LINK_WIRE);
+		rig_connect(&r, &c);
+		SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 4, .quiet = true);
+		rig_run(&r);
+		ck_assert_uint_eq(r.a.wc_n, all);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
 /* Packets of another MTU that came together are as wrong as they are one by one. */
 START_TEST(other_mtu) /* conf: rule 3.5 */
 {
@@ -388,4 +432,4 @@ START_TEST(many)
 END_TEST
 
 TEST_MAIN("core_ops", rc_write, rc_write_imm, rc_send, rc_read, uc_ops, xrc_ops, rc_atomics, ud_send, ud_group, ud_grh,
-	  uc_established, other_mtu, bits, many)
+	  uc_established, half_old_responses, all_signaled, other_mtu, bits, many)
