@@ -132,7 +132,6 @@ int cm_listen(struct cm *c, uint64_t service_id, void *host, uint32_t *id)
 	if (!i)
 		return ENOMEM;
 	i->host = host;
-	i->service_id = service_id;
 	id_peer_set(c, i, 0, service_id);
 	*id = i->id;
 	return 0;
@@ -162,7 +161,6 @@ int cm_connect(struct cm *c, const struct cm_connect *a, void *host, uint32_t *i
 	i->host = host;
 	i->route = a->route;
 	i->tid = m.tid = own_tid(i);
-	i->service_id = a->req.service_id;
 	i->local_qpn = a->req.qpn;
 	i->own_resp_res = a->req.resp_res;
 	i->own_init_depth = a->req.init_depth;
@@ -203,7 +201,6 @@ int cm_sidr(struct cm *c, const struct cm_sidr_req *req, const struct route *rou
 	i->host = host;
 	i->route = *route;
 	i->tid = m.tid = own_tid(i);
-	i->service_id = req->service_id;
 	i->timeout_ns = cm_timeout_ns(CM_SIDR_TIMEOUT);
 	i->retries = CM_SIDR_RETRIES;
 	m.sidr_req = *req;
@@ -442,7 +439,7 @@ int cm_host_set(struct cm *c, uint32_t id, void *host)
 static void gave_up(struct cm *c, struct cm_id *i)
 {
 	switch (i->state) {
-	case CM_ESTABLISHED: timer_stop(&i->timer); return; /* of the RTU; nothing answers it */
+	case CM_ESTABLISHED: return; /* the RTU; nothing answers it */
 	case CM_DREQ_SENT:
 		id_event(c, i, CM_EV_DREQ_TIMEOUT, NULL);
 		id_timewait(c, i);

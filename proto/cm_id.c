@@ -292,7 +292,6 @@ void out_mad(struct cm *c, const struct route *route, const uint8_t *mad)
 	}
 	g = &c->out[c->out_tail++ & (c->out_size - 1)];
 	g->route = *route;
-	g->sqpn = QPN_GSI;
 	memcpy(g->mad, mad, MAD_LEN);
 	c->n.tx[mad[17] - CM_REQ]++;
 }

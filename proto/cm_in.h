@@ -56,7 +56,7 @@ struct cm_id {
 	uint8_t heard, told; /* until then: MADs from there, and to there */
 	void *host;
 	uint32_t listen_id;
-	uint64_t service_id;
+	uint64_t service_id; /* SIDR: what was asked for */
 	struct route route;
 	uint64_t tid; /* of the REQ or SIDR_REQ */
 	struct cm_qp qp;

@@ -293,7 +293,6 @@ static void called(struct cm *c, const struct in *in)
 	i->asked = c->now;
 	i->host = l->host;
 	i->listen_id = l->id;
-	i->service_id = r->service_id;
 	i->tid = in->m->tid;
 	qp_of_req(&i->qp, r);
 	i->route = i->qp.route;
