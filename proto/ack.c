@@ -238,7 +238,7 @@ static void read_resp(struct hca *h, struct qp *qp, const struct burst *b)
 	if (w->kind == KIND_READ)
 		f = read_store(h, qp, w, b, req_head_pos(qp), &lost);
 	else if (w->rd && w->kind != KIND_ATOMIC) /* done, and nothing to say */
-		f = b->payload_len || OP_OF(b->op_first) != OP_READ_RESP_ONLY ? FAULT_REQ_BAD_RESP : FAULT_NONE;
+		f = b->payload_len ? FAULT_REQ_BAD_RESP : FAULT_NONE;
 
 	if (f) {
 		fault_act(h, qp, f);

@@ -119,7 +119,6 @@ uint32_t replay(struct hca *h, struct qp *qp, const struct burst *b)
 		once_again(qp, b);
 	else
 		ack_again(qp, psn_add(b->psn, old - 1));
-	qp_ready(h, qp);
 	return old;
 }
 

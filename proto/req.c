@@ -51,8 +51,6 @@ static void wr_begin(struct qp *qp, struct swqe *w)
 
 	w->psn = qp->req.next;
 	w->pkt_n = w->len > qp->mtu ? (uint32_t)((w->len + qp->mtu - 1) / qp->mtu) : 1;
-	if (w->kind == KIND_ATOMIC)
-		w->pkt_n = 1;
 	if (qp->sq.next != qp->sq.begun)
 		return;
 	qp->sq.begun++;

@@ -146,7 +146,7 @@ static enum fault check_write(struct hca *h, struct qp *qp, const struct burst *
 		return FAULT_RESP_RKEY;
 	if (!b->payload_len)
 		return FAULT_NONE;
-	if (va + off < va || !rkey_span(&h->keys, qp, rkey, qp->pd, ACC_REMOTE_WRITE, va + off, b->payload_len, h->dst))
+	if (!rkey_span(&h->keys, qp, rkey, qp->pd, ACC_REMOTE_WRITE, va + off, b->payload_len, h->dst))
 		return FAULT_RESP_RKEY;
 	*spans = 1;
 	return FAULT_NONE;
@@ -422,8 +422,6 @@ static void in_turn(struct hca *h, struct qp *qp, bool asked)
 	while (keep_take(h, qp, &b)) {
 		tell = true;
 		in_sequence(h, qp, &b);
-		if (psn_before(r->epsn, psn_add(b.psn, b.n)))
-			break;
 	}
 	if (!r->room)
 		return;
