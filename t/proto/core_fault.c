@@ -456,6 +456,7 @@ START_TEST(send_queue_no_route)
 	rig_init(&r, LINK_WIRE);
 	rig_connect(&r, &c);
 	hca_gid_set(r.a.h, 1, NULL);
+	hca_gid_set(r.a.h, 2, r.a.gid); /* another row is none */
 	SEND_WR(&r, &r.a, .id = 1, .op = WR_SEND, .len = 4);
 	rig_run(&r);
 	ck_assert_uint_eq(wc_status(&r.a, 1), WC_LOC_QP_OP_ERR);
