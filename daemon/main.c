@@ -133,7 +133,8 @@ static int impair_apply(const struct options *o, const struct conf *conf)
 		bad_option("fault-seed", o->seed, SEED_WORDS);
 		return 2;
 	}
-	wrong = impair_read(rules, o->seed ? &seed : NULL);
+	wrong = o->impair && !*o->impair ? "name a file of rules, or say what happens, as loss=1%"
+					 : impair_read(rules, o->seed ? &seed : NULL);
 	if (!wrong)
 		return -1;
 	if (o->impair) {
