@@ -480,7 +480,7 @@ static bool option(struct cap *c, int opt, const char *arg)
 	char *end = NULL;
 
 	switch (opt) {
-	case 'w': c->file.path = arg; return *arg;
+	case 'w': c->file.path = show_out(arg); return *arg;
 	case 'd': o->devices = arg; return *arg;
 	case 'q': return show_qpns(arg, o->qpn, &o->qpn_n, MSG_CAPTURE_QPS);
 	case 'l': return u32_get(&o->snaplen, arg) && o->snaplen >= SNAP_LEAST;

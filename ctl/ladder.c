@@ -505,5 +505,7 @@ int ladder_main(int argc, char **argv, const struct ask *ask)
 			o.out);
 		return 2;
 	}
+	if (o.out)
+		o.out = show_out(o.out);
 	return ladder(argv + optind, (unsigned)(argc - optind), &o, max);
 }

@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <rdmad/number.h>
@@ -79,6 +80,16 @@ int show_end(void)
 		return 0;
 	fprintf(stderr, "rdmactl: cannot write: %s\n", strerror(errno));
 	return 1;
+}
+
+const char *show_out(const char *name)
+{
+	struct stat file, out;
+
+	return !stat(name, &file) && !fstat(STDOUT_FILENO, &out) && file.st_dev == out.st_dev &&
+			       file.st_ino == out.st_ino && !S_ISCHR(file.st_mode)
+		       ? "-"
+		       : name;
 }
 
 int show_json(json_t *j)

@@ -20,6 +20,12 @@ json_t *show_ask(const struct ask *, uint32_t what, uint32_t qpn);
 int show_json(json_t *j);
 int show_end(void); /* flushes stdout */
 
+/*
+ * The name of a file to write: "-" if it is standard output, as /dev/stdout is.  A file that is opened twice overwrites itself; a
+ * device does not, and keeps its name.
+ */
+const char *show_out(const char *name);
+
 /* 17 or 0x11, all of the text; false: it is none. */
 bool show_number(const char *text, uint32_t *n);
 /* Numbers of queue pairs with commas between, behind the *n that are there, of which there may be most; false: something is wrong. */
