@@ -397,6 +397,10 @@ START_TEST(bits) /* conf: rule 3.1, rule 3.5 */
 		ck_assert(take(&r, &r.b, &b));
 		ck_assert(b.migreq && !b.se);
 	}
+	SEND_WR(&r, &r.a, .id = 9, .op = WR_SEND, .len = 100000, .flags = WR_SOLICITED);
+	while (take(&r, &r.a, &b)) /* in its last packet only */
+		ck_assert(b.se == (b.op_last == OP_SEND_LAST));
+	ck_assert(b.se);
 	rig_fini(&r);
 }
 END_TEST
