@@ -29,6 +29,7 @@
 #include "rights.h"
 
 #define WAITING_MAX 32u
+#define UNREAD_MOST 512u /* messages: more than a socket has room for, if its buffer is not made larger */
 #define STUCK_NS    UINT64_C(500000000)
 #define SMALL       (16u << 20) /* bytes of memory that are given back in no time */
 #define IDLE_S      1           /* who registers and deregisters in a row needs no thread for each time */
@@ -356,32 +357,27 @@ void foreign_unmap(struct held *held, uid_t uid, struct bill *bill)
 
 /*
  * Reads what a connection to which nothing more can be sent still has, as long as no descriptors are with it.  true: nothing is left.
- * Each message has credentials then, which there is room for, and for nothing else; an end has none.  With gVisor it looks like an
- * empty message, which no client of ours sends, and a reset, of a client that left a reply unread, is not told once but always.
+ * Each message has credentials then, which there is room for, and for nothing else; an end has none.  With gVisor it looks like empty
+ * messages, one behind the other, and a reset, of a client that left a reply unread, is not told once but always.
  */
 static bool drained(int fd)
 {
-	for (bool reset = false;;) {
+	for (unsigned i = 0; i < UNREAD_MOST; i++) {
 		char room[CMSG_SPACE(sizeof(struct ucred))] __attribute__((aligned(sizeof(size_t))));
-		char byte;
-		struct iovec iov = { &byte, 1 };
-		struct msghdr mh = {
-			.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)
-		};
-		ssize_t n = recvmsg(fd, &mh, MSG_PEEK | MSG_DONTWAIT);
+		struct msghdr mh = { .msg_control = room, .msg_controllen = sizeof(room) };
 
-		if (n < 0) {
-			if (errno != ECONNRESET || reset)
+		if (recvmsg(fd, &mh, MSG_PEEK | MSG_DONTWAIT) < 0) {
+			if (errno != ECONNRESET)
 				return false;
-			reset = true;
 			continue;
 		}
 		if (!mh.msg_controllen)
 			return true;
-		if (!n || mh.msg_flags & MSG_CTRUNC)
+		if (mh.msg_flags & MSG_CTRUNC)
 			return false;
 		recv(fd, NULL, 0, MSG_DONTWAIT);
 	}
+	return false;
 }
 
 bool foreign_hang_up(int fd, uid_t uid, struct bill *bill)
