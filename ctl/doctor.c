@@ -62,7 +62,7 @@ enum verdict doctor_say(struct doctor *d, enum verdict v, const char *step, cons
 static enum verdict name(struct doctor *d)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_DGRAM }, *ai;
-	char text[INET6_ADDRSTRLEN] = "";
+	char text[INET6_ADDRSTRLEN];
 	int err = getaddrinfo(d->peer_name, "4791", &hints, &ai);
 
 	if (err)
@@ -70,8 +70,8 @@ static enum verdict name(struct doctor *d)
 				  "give an IPv4 or IPv6 address, or a name that getent hosts knows", "%s: %s",
 				  d->peer_name, gai_strerror(err));
 	memcpy(&d->peer, ai->ai_addr, ai->ai_addrlen);
-	getnameinfo(ai->ai_addr, ai->ai_addrlen, text, sizeof(text), NULL, 0, NI_NUMERICHOST);
 	freeaddrinfo(ai);
+	doctor_address(&d->peer, text);
 	return doctor_say(d, STEP_OK, "name", NULL, "%s is %s", d->peer_name, text);
 }
 
@@ -193,7 +193,7 @@ static enum verdict port(struct doctor *d)
 	char who[160], self[INET6_ADDRSTRLEN];
 	enum verdict v;
 
-	getnameinfo(&d->self.sa, sizeof(d->self), self, sizeof(self), NULL, 0, NI_NUMERICHOST);
+	doctor_address(&d->self, self);
 	if (!gid) {
 		v = doctor_say(d, STEP_FAILED, "GID",
 			       "give the daemon that address (rdmad.conf(5), or rdmad-run --own=ADDRESS), or take "

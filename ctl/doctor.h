@@ -36,7 +36,8 @@ enum verdict doctor_say(struct doctor *, enum verdict, const char *step, const c
 	__attribute__((format(printf, 5, 6)));
 
 /* doctor_net.c: by sockets alone. */
-bool doctor_same_host(const union cmm_addr *, const struct sockaddr *); /* NULL: no */
+void doctor_address(const union cmm_addr *, char text[INET6_ADDRSTRLEN]); /* empty: it cannot be written */
+bool doctor_same_host(const union cmm_addr *, const struct sockaddr *);   /* NULL: no */
 enum verdict doctor_route(struct doctor *);
 enum verdict doctor_reach(struct doctor *);
 enum verdict doctor_mtu(struct doctor *);

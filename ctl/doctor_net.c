@@ -28,9 +28,10 @@
 #define WAIT_MS      400
 #define ROCE_HEADERS (8 + 12 + 16 + 4) /* UDP, BTH, RETH, ICRC */
 
-static socklen_t addr_len(const union cmm_addr *a)
+void doctor_address(const union cmm_addr *a, char text[INET6_ADDRSTRLEN])
 {
-	return a->sa.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6);
+	if (getnameinfo(&a->sa, cmm_addr_len(a), text, INET6_ADDRSTRLEN, NULL, 0, NI_NUMERICHOST))
+		*text = '\0';
 }
 
 static union cmm_addr with_port(const union cmm_addr *a, unsigned port)
@@ -80,9 +81,9 @@ enum verdict doctor_route(struct doctor *d)
 	union cmm_addr to = with_port(&d->peer, ROCE_PORT);
 	int fd = socket(to.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
 	socklen_t len = sizeof(d->self);
-	char self[INET6_ADDRSTRLEN] = "";
+	char self[INET6_ADDRSTRLEN];
 
-	if (fd < 0 || connect(fd, &to.sa, addr_len(&to)) || getsockname(fd, &d->self.sa, &len))
+	if (fd < 0 || connect(fd, &to.sa, cmm_addr_len(&to)) || getsockname(fd, &d->self.sa, &len))
 		err = errno;
 	if (fd >= 0)
 		close(fd);
@@ -94,7 +95,7 @@ enum verdict doctor_route(struct doctor *d)
 					    "the peer's network, is there a default route?",
 				  "there is no way to the peer: %s", strerror(err));
 	interface(d);
-	getnameinfo(&d->self.sa, len, self, sizeof(self), NULL, 0, NI_NUMERICHOST);
+	doctor_address(&d->self, self);
 	return doctor_say(d, STEP_OK, "route", NULL, "from %s by %s, MTU %d", self, d->ifname, d->if_mtu);
 }
 
@@ -102,7 +103,7 @@ bool doctor_port_taken(const struct doctor *d, char *who, size_t len)
 {
 	union cmm_addr at = with_port(&d->self, ROCE_PORT);
 	int fd = socket(at.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool taken = fd >= 0 && bind(fd, &at.sa, addr_len(&at)) && errno == EADDRINUSE;
+	bool taken = fd >= 0 && bind(fd, &at.sa, cmm_addr_len(&at)) && errno == EADDRINUSE;
 
 	if (fd >= 0)
 		close(fd);
@@ -190,7 +191,7 @@ static struct answer probe(const struct doctor *d, unsigned port, size_t len, in
 	setsockopt(fd, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &how, sizeof(how));
 	setsockopt(fd, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_RECVERR : IP_RECVERR, &on,
 		   sizeof(on)); /* no neighbour: told, too */
-	if (connect(fd, &to.sa, addr_len(&to)))
+	if (connect(fd, &to.sa, cmm_addr_len(&to)))
 		a.err = errno;
 	for (int i = 0; i < tries && !a.err; i++) {
 		int err = send(fd, zeros, len, 0) < 0 ? errno : 0;
@@ -206,9 +207,9 @@ static struct answer probe(const struct doctor *d, unsigned port, size_t len, in
 
 static enum verdict refused(struct doctor *d, const struct answer *a)
 {
-	char by[INET6_ADDRSTRLEN] = "";
+	char by[INET6_ADDRSTRLEN];
 
-	getnameinfo(&a->by.sa, addr_len(&a->by), by, sizeof(by), NULL, 0, NI_NUMERICHOST);
+	doctor_address(&a->by, by);
 	if (a->err == ECONNREFUSED && came(d, a))
 		return doctor_say(d, STEP_FAILED, "peer",
 				  "start rdmad there, or an RDMA program below rdmad-run; for rdma_rxe: rdma link add; "
@@ -261,7 +262,7 @@ static bool comes_whole(const struct doctor *d, int roce_mtu, struct answer *a)
 enum verdict doctor_mtu(struct doctor *d)
 {
 	int mtu = d->roce_mtu, head = d->peer.sa.sa_family == AF_INET ? 20 : 40;
-	char help[200], limit[INET6_ADDRSTRLEN + 40] = "", by[INET6_ADDRSTRLEN] = "";
+	char help[200], limit[INET6_ADDRSTRLEN + 40] = "", by[INET6_ADDRSTRLEN];
 	struct answer a, b;
 
 	if (!d->icmp)
@@ -281,7 +282,7 @@ enum verdict doctor_mtu(struct doctor *d)
 		 "give all interfaces on the way the same MTU, or use path MTU %d (perftest: -m %d, pingpongs: -m %d)",
 		 mtu, mtu, mtu);
 	if (told_by_other(&a) && a.mtu) {
-		getnameinfo(&a.by.sa, addr_len(&a.by), by, sizeof(by), NULL, 0, NI_NUMERICHOST);
+		doctor_address(&a.by, by);
 		snprintf(limit, sizeof(limit), " (%s passes %u)", by, (unsigned)a.mtu);
 	}
 	return doctor_say(d, STEP_FAILED, "MTU", help, "packets of %d bytes get lost%s, %d bytes come through",

@@ -217,8 +217,6 @@ int cma_bind(struct cma_id *id, const union cmm_addr *asked)
 
 /* ---- resolve ---------------------------------------------------------------------------- */
 
-static socklen_t addr_len(const union cmm_addr *a) { return cma_family(a) == AF_INET ? sizeof(a->in) : sizeof(a->in6); }
-
 /* A socket that knows the way there, from src or from where this host would send; -1 and errno. */
 static int way_open(const union cmm_addr *src, const union cmm_addr *dst)
 {
@@ -233,7 +231,7 @@ static int way_open(const union cmm_addr *src, const union cmm_addr *dst)
 		from = *src;
 		cma_addr_port_set(&from, 0);
 	}
-	if ((!src || !bind(fd, &from.sa, addr_len(&from))) && !connect(fd, &to.sa, addr_len(&to)))
+	if ((!src || !bind(fd, &from.sa, cmm_addr_len(&from))) && !connect(fd, &to.sa, cmm_addr_len(&to)))
 		return fd;
 	err = errno;
 	close(fd);

@@ -57,6 +57,12 @@ union cmm_addr {
 	struct sockaddr_in6 in6;
 };
 
+/* Of one of IPv4 or IPv6. */
+static inline socklen_t cmm_addr_len(const union cmm_addr *a)
+{
+	return a->sa.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6);
+}
+
 /* rdma_conn_param; the program's, or an event's. */
 struct cmm_conn {
 	uint32_t qp_num;
