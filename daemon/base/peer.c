@@ -121,19 +121,14 @@ static bool is_proc_mount(const char *line, dev_t dev)
 	       makedev(major, minor) == dev;
 }
 
-/* The kernel's list of what a process has mounted: is the descriptor of a /proc in it? */
-static bool on_proc_of(int fd, const char *list)
+/* The kernel's list of what a process has mounted: is that a /proc in it? */
+static bool has_proc(const char *list, dev_t dev)
 {
 	char *line = NULL;
 	size_t room = 0;
 	bool is = false;
-	dev_t dev;
-	ino_t ino;
-	FILE *f;
+	FILE *f = fopen(list, "re");
 
-	if (foreign_inode(fd, &dev, &ino))
-		return false;
-	f = fopen(list, "re");
 	if (!f)
 		return false;
 	for (unsigned i = 0; i < MOUNTS_MAX && !is && getline(&line, &room, f) > 0; i++)
@@ -147,9 +142,13 @@ static bool on_proc_of(int fd, const char *list)
 static bool on_proc(int fd, pid_t pid)
 {
 	char its[64];
+	dev_t dev;
+	ino_t ino;
 
+	if (foreign_inode(fd, &dev, &ino))
+		return false;
 	snprintf(its, sizeof(its), "/proc/%d/mountinfo", (int)pid);
-	return on_proc_of(fd, "/proc/self/mountinfo") || (pid > 0 && on_proc_of(fd, its));
+	return has_proc("/proc/self/mountinfo", dev) || (pid > 0 && has_proc(its, dev));
 }
 
 /* The question may wait for ever: it is put for a client of our own user only, who can stop us anyway. */
