@@ -236,9 +236,11 @@ static int nothing(void)
 static bool starter_start(struct starter *s, const struct options *opt, char **argv, int log)
 {
 	int out[2] = { -1, -1 }, release[2] = { -1, -1 };
-	int in = opt->own ? own_config(opt) : nothing();
+	int in = opt->own ? own_config(opt) : -1;
 	pid_t starter, daemon;
 
+	if (in < 0) /* why there is no configuration the daemon finds, too, and says */
+		in = nothing();
 	if (in < 0 || pipe2(out, O_CLOEXEC) || pipe2(release, O_CLOEXEC) || (starter = fork()) < 0) {
 		say("cannot start %s: %s", argv[0], strerror(errno));
 		return false;

@@ -171,9 +171,8 @@ static void loader_warn(const char *path)
 		its = image_loader(&program);
 		ours = image_loader(&self);
 		if (its && ours && !same_name(its, ours))
-			say("warning: %s is for another C library or machine than rdmad: its loader, %s, cannot load "
-			    "our "
-			    "libraries, and may end over them",
+			say("warning: %s is for another C library or machine than rdmad: its loader, %s, "
+			    "cannot load our libraries, and may end over them",
 			    path, its);
 		image_unmap(&self);
 	}
