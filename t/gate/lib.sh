@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # lib.sh - what the gates share.  A gate prints every offender and fails if there was one.
-# Gates look at the source tree ($srcdir): a clone, or what a tarball was unpacked to.
+# Gates look at the source tree (src, an absolute name): a clone, or what a tarball was unpacked to.
 set -eu
 LC_ALL=C
 export LC_ALL
-src=${srcdir:-.}
+src=$(cd "${srcdir:-.}" && pwd)
 bad=$(mktemp) || exit 99
 trap 'rm -f "$bad"' EXIT
 
