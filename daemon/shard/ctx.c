@@ -69,18 +69,16 @@ int client_pair(int *ours, int *theirs)
 
 static int family_join(struct ctx *c, struct ctx *like)
 {
-	if (like) {
-		c->family = like->family;
-	} else {
-		c->family = calloc(1, sizeof(*c->family));
-		if (!c->family)
-			return ENOMEM;
-		if (getentropy(c->family->token.v, sizeof(c->family->token.v))) {
-			free(c->family);
-			return EIO;
-		}
+	struct family *f = like ? like->family : calloc(1, sizeof(*f));
+
+	if (!f)
+		return ENOMEM;
+	if (!like && getentropy(f->token.v, sizeof(f->token.v))) {
+		free(f);
+		return EIO;
 	}
-	c->family->n++;
+	f->n++;
+	c->family = f;
 	return 0;
 }
 
