@@ -201,7 +201,7 @@ static int runtime_find(struct dl_phdr_info *info, size_t, void *out)
 /* The run-time of the sanitizer that the library, or the program if it is known, was built with: it has to be loaded first. */
 static const char *sanitizer(const char *program)
 {
-	static char name[PROG_RUNTIME_LEN];
+	static char name[PROG_LIB_LEN];
 	const char *path = program && prog_runtime(program, name) ? name : "";
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

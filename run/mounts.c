@@ -159,6 +159,13 @@ static bool nodes(int n)
 	return good;
 }
 
+static bool bus(void)
+{
+	static const char *const names[] = { "pci", NULL };
+
+	return !sysfs_no_pci() || (layer("/sys/bus", names) && !mkdir(TREE_PCI "/devices", 0755));
+}
+
 /* ---- libraries --------------------------------------------------------------------- */
 
 static int libc_find(struct dl_phdr_info *info, size_t, void *out)
@@ -204,8 +211,8 @@ bool mounts_make(const struct install *p, int devices)
 	static const char *const classes[] = { "infiniband", "infiniband_verbs", NULL };
 	static const char *const devs[] = { "infiniband", WHOLE, NULL }, *const buses[] = { TREE_BUS_NAME, NULL };
 
-	return namespace_new() && layer("/sys/class", classes) && layer("/sys/devices", buses) && terminals_keep() &&
-	       layer("/dev", devs) && terminals() && libraries(p) && nodes(devices);
+	return namespace_new() && layer("/sys/class", classes) && layer("/sys/devices", buses) && bus() &&
+	       terminals_keep() && layer("/dev", devs) && terminals() && libraries(p) && nodes(devices);
 }
 
 /* All of it in a child, since a process that has failed half-way cannot go back. */

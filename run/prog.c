@@ -179,7 +179,7 @@ static void loader_warn(const char *path)
 	image_unmap(&program);
 }
 
-/* ---- a sanitizer's run-time --------------------------------------------------- */
+/* ---- libraries that it needs --------------------------------------------------- */
 
 /* The strings of the dynamic section begin at this address; up to the end of the file.  NULL: they are not in it. */
 static const char *image_strings(const struct image *m, uint64_t addr, size_t *len)
@@ -198,17 +198,16 @@ static const char *image_strings(const struct image *m, uint64_t addr, size_t *l
 	return NULL;
 }
 
-static bool is_runtime(const char *s, size_t len)
+/* Is it one of these names, whatever its version? */
+static bool is_one(const char *s, size_t len, const char *const *names)
 {
-	static const char *const names[] = { "libasan.so.", "libclang_rt.asan" };
-
-	for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (len > strlen(names[i]) && !memcmp(s, names[i], strlen(names[i])))
+	for (; *names; names++)
+		if (len > strlen(*names) && !memcmp(s, *names, strlen(*names)))
 			return memchr(s, '\0', len);
 	return false;
 }
 
-static const char *dynamic_runtime(const struct image *m, const Elf64_Dyn *d, size_t n)
+static const char *dynamic_needs(const struct image *m, const Elf64_Dyn *d, size_t n, const char *const *names)
 {
 	const char *strings = NULL;
 	size_t len = 0;
@@ -218,12 +217,12 @@ static const char *dynamic_runtime(const struct image *m, const Elf64_Dyn *d, si
 			strings = image_strings(m, d[i].d_un.d_ptr, &len);
 	for (size_t i = 0; strings && i < n && d[i].d_tag != DT_NULL; i++)
 		if (d[i].d_tag == DT_NEEDED && d[i].d_un.d_val < len &&
-		    is_runtime(strings + d[i].d_un.d_val, len - d[i].d_un.d_val))
+		    is_one(strings + d[i].d_un.d_val, len - d[i].d_un.d_val, names))
 			return strings + d[i].d_un.d_val;
 	return NULL;
 }
 
-static const char *image_runtime(const struct image *m)
+static const char *image_needs(const struct image *m, const char *const *names)
 {
 	const Elf64_Phdr *ph = image_ph(m);
 
@@ -231,12 +230,12 @@ static const char *image_runtime(const struct image *m)
 		if (ph[i].p_type == PT_DYNAMIC) {
 			const Elf64_Dyn *d = image_at(m, ph[i].p_offset, ph[i].p_filesz);
 
-			return d ? dynamic_runtime(m, d, ph[i].p_filesz / sizeof(*d)) : NULL;
+			return d ? dynamic_needs(m, d, ph[i].p_filesz / sizeof(*d), names) : NULL;
 		}
 	return NULL;
 }
 
-bool prog_runtime(const char *program, char name[PROG_RUNTIME_LEN])
+static bool needs(const char *program, const char *const *names, char name[PROG_LIB_LEN])
 {
 	const char *found;
 	char path[PATH_MAX];
@@ -245,11 +244,26 @@ bool prog_runtime(const char *program, char name[PROG_RUNTIME_LEN])
 	*name = '\0';
 	if (search(program, path) || !image_map(&m, path))
 		return false;
-	found = image_runtime(&m);
+	found = image_needs(&m, names);
 	if (found)
-		snprintf(name, PROG_RUNTIME_LEN, "%s", found);
+		snprintf(name, PROG_LIB_LEN, "%s", found);
 	image_unmap(&m);
 	return *name;
+}
+
+bool prog_runtime(const char *program, char name[PROG_LIB_LEN])
+{
+	static const char *const names[] = { "libasan.so.", "libclang_rt.asan", NULL };
+
+	return needs(program, names, name);
+}
+
+bool prog_pci(const char *program)
+{
+	static const char *const names[] = { "libpci.so.", NULL };
+	char name[PROG_LIB_LEN];
+
+	return needs(program, names, name);
 }
 
 int prog_check(const char *name, const char *bare)

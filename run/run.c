@@ -124,6 +124,8 @@ int main(int argc, char **argv)
 		return RUN_FAILED;
 	if ((opt.record || opt.replay) && !tape_begin(hold, &opt))
 		return RUN_FAILED;
+	if (!opt.sysfs && sysfs_no_pci() && prog_pci(program[0]))
+		opt.sysfs = SYSFS_AUTO;
 	if (opt.sysfs && !(opt.sysfs = sysfs_show(&in, opt.sysfs, addr)))
 		return RUN_FAILED;
 	env_set(&in, &opt, addr, program[0]);

@@ -169,8 +169,10 @@ void check_end(const struct options *);
 int prog_check(const char *name, const char *bare);
 /* Does not return, but with one of these, said why, if that cannot be. */
 int prog_become(char **argv);
-#define PROG_RUNTIME_LEN 64
+#define PROG_LIB_LEN 64
 /* The run-time library of a sanitizer that the program needs: it has to be loaded before all others. */
-bool prog_runtime(const char *program, char name[PROG_RUNTIME_LEN]);
+bool prog_runtime(const char *program, char name[PROG_LIB_LEN]);
+/* Does it need libpci, as perftest does?  That ends a program where there is no PCI bus, be it an empty one. */
+bool prog_pci(const char *program);
 
 #endif

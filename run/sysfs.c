@@ -312,6 +312,9 @@ static bool by_preload(const struct install *p, int daemon)
 	return good;
 }
 
+/* The two ways of libpci. */
+bool sysfs_no_pci(void) { return access(TREE_PCI "/devices", F_OK) && access("/proc/bus/pci/devices", F_OK); }
+
 /* Inside a preloaded library's view there is no other: it would stand before the mounts. */
 static enum sysfs choose(const struct install *p, enum sysfs way)
 {

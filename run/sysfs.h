@@ -4,6 +4,8 @@
  *
  *	/sys/class/infiniband  /sys/class/infiniband_verbs  /dev/infiniband	show the daemon's devices alone
  *
+ *	/sys/bus/pci	an empty one, if the machine has none
+ *
  * In a mount namespace they are there, and ours are mounted over the system's libibverbs and librdmacm.  Where none can be
  * had, they are in a directory that a preloaded library (lib/treepreload) shows to programs that ask the C library.
  */
@@ -20,6 +22,9 @@
  */
 enum sysfs sysfs_show(const struct install *, enum sysfs, const char *addr);
 
+/* Has the machine no PCI bus?  Then an empty one is shown, too, which libpci (perftest) is content with. */
+bool sysfs_no_pci(void);
+
 /* ---- tree.c: the files ------------------------------------------------------ */
 
 #define TREE_CLASS    "/sys/class/infiniband"
@@ -27,6 +32,7 @@ enum sysfs sysfs_show(const struct install *, enum sysfs, const char *addr);
 #define TREE_DEV      "/dev/infiniband"
 #define TREE_BUS_NAME "pci7264:00" /* a domain that no machine has: "rd" */
 #define TREE_BUS      "/sys/devices/" TREE_BUS_NAME
+#define TREE_PCI      "/sys/bus/pci"
 #define TREE_ROOT_LEN 128
 
 struct tree {

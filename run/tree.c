@@ -54,7 +54,7 @@ static void trouble(const char *path)
 /* A directory of the system's that ours are in? */
 static bool is_way(const char *dir)
 {
-	static const char *const tops[] = { TREE_CLASS, TREE_VERBS, TREE_DEV, TREE_BUS };
+	static const char *const tops[] = { TREE_CLASS, TREE_VERBS, TREE_DEV, TREE_BUS, TREE_PCI };
 	size_t n;
 
 	for (unsigned i = 0; i < sizeof(tops) / sizeof(tops[0]); i++) {
@@ -73,6 +73,14 @@ static void dirs_make(char *path)
 		mkdirat(tree->dir, path + 1, 0755 | (is_way(path) ? TREE_WAY : 0));
 		*s = '/';
 	}
+}
+
+static void empty(const char *dir)
+{
+	char path[PATH_LEN];
+
+	snprintf(path, sizeof(path), "%s/", dir);
+	dirs_make(path);
 }
 
 static int file_open(const char *path)
@@ -489,6 +497,8 @@ bool tree_write(const struct tree *t, int daemon)
 	}
 	if (*tree->root)
 		node("rdma_cm", 10, 58);
+	if (*tree->root && sysfs_no_pci())
+		empty(TREE_PCI "/devices");
 	umask(mask);
 	json_decref(devices);
 	json_decref(stats);
