@@ -5,6 +5,7 @@
 #include "capture.h"
 #include "report.h"
 #include "run.h"
+#include "say.h"
 #include "sweep.h"
 #include "sysfs.h"
 #include "tape.h"
@@ -124,8 +125,10 @@ int main(int argc, char **argv)
 		return RUN_FAILED;
 	if ((opt.record || opt.replay) && !tape_begin(hold, &opt))
 		return RUN_FAILED;
-	if (!opt.sysfs && sysfs_no_pci() && prog_pci(program[0]))
+	if (!opt.sysfs && sysfs_no_pci() && prog_pci(program[0])) {
+		say("there is no PCI bus here, which libpci needs, and that %s: as with --sysfs", program[0]);
 		opt.sysfs = SYSFS_AUTO;
+	}
 	if (opt.sysfs && !(opt.sysfs = sysfs_show(&in, opt.sysfs, addr)))
 		return RUN_FAILED;
 	env_set(&in, &opt, addr, program[0]);
