@@ -126,7 +126,8 @@ int main(int argc, char **argv)
 	if ((opt.record || opt.replay) && !tape_begin(hold, &opt))
 		return RUN_FAILED;
 	if (!opt.sysfs && sysfs_no_pci() && prog_pci(program[0])) {
-		say("there is no PCI bus here, which libpci needs, and that %s: as with --sysfs", program[0]);
+		say("%s uses libpci, which wants a PCI bus; there is none here: it sees an empty one, as with --sysfs",
+		    program[0]);
 		opt.sysfs = SYSFS_AUTO;
 	}
 	if (opt.sysfs && !(opt.sysfs = sysfs_show(&in, opt.sysfs, addr)))
