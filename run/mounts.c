@@ -107,6 +107,14 @@ static bool layer(const char *dir, const char *const *names)
 	return good;
 }
 
+/* An empty PCI bus, where there is none. */
+static bool bus(void)
+{
+	static const char *const names[] = { "pci", NULL };
+
+	return !sysfs_no_pci() || (layer("/sys/bus", names) && !mkdir(TREE_PCI "/devices", 0755));
+}
+
 /* ---- pseudo terminals -------------------------------------------------------------- */
 
 #define WHOLE     ".rdmad"
@@ -157,13 +165,6 @@ static bool nodes(int n)
 	if (!good)
 		say("--sysfs: %s: %s", path, strerror(errno));
 	return good;
-}
-
-static bool bus(void)
-{
-	static const char *const names[] = { "pci", NULL };
-
-	return !sysfs_no_pci() || (layer("/sys/bus", names) && !mkdir(TREE_PCI "/devices", 0755));
 }
 
 /* ---- libraries --------------------------------------------------------------------- */

@@ -3,8 +3,7 @@
  * sysfs.h - rdmad-run --sysfs: the devices as files, for the program and its children, in one of two ways.
  *
  *	/sys/class/infiniband  /sys/class/infiniband_verbs  /dev/infiniband	show the daemon's devices alone
- *
- *	/sys/bus/pci	an empty one, if the machine has none
+ *	/sys/bus/pci								an empty one, if the machine has none
  *
  * In a mount namespace they are there, and ours are mounted over the system's libibverbs and librdmacm.  Where none can be
  * had, they are in a directory that a preloaded library (lib/treepreload) shows to programs that ask the C library.

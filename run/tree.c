@@ -75,14 +75,6 @@ static void dirs_make(char *path)
 	}
 }
 
-static void empty(const char *dir)
-{
-	char path[PATH_LEN];
-
-	snprintf(path, sizeof(path), "%s/", dir);
-	dirs_make(path);
-}
-
 static int file_open(const char *path)
 {
 	return openat(tree->dir, path + 1, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -481,6 +473,7 @@ bool tree_write(const struct tree *t, int daemon)
 {
 	json_t *devices = dump(daemon, DUMP_DEVICES), *stats = dump(daemon, DUMP_STATS), *dev;
 	bool good = devices && stats;
+	char no_pci[] = TREE_PCI "/devices/";
 	mode_t mask = umask(022);
 	size_t i;
 
@@ -495,10 +488,11 @@ bool tree_write(const struct tree *t, int daemon)
 			device(dev, json_object_get(json_array_get(json_object_get(stats, "devices"), i), "counters"),
 			       (int)i);
 	}
-	if (*tree->root)
+	if (*tree->root) {
 		node("rdma_cm", 10, 58);
-	if (*tree->root && sysfs_no_pci())
-		empty(TREE_PCI "/devices");
+		if (sysfs_no_pci())
+			dirs_make(no_pci);
+	}
 	umask(mask);
 	json_decref(devices);
 	json_decref(stats);
