@@ -41,6 +41,7 @@ struct hca *hca_new(const struct hca_cfg *cfg)
 	slots_init(&h->srq, or_default(cfg->max_srq, 65536));
 	turns_init(&h->ready);
 	link_init(&h->events);
+	paths_init(&h->paths);
 	h->qp.mask = 63;
 	h->qp.v = calloc(h->qp.mask + 1, sizeof(*h->qp.v));
 	h->slice = calloc(HCA_SPANS, sizeof(*h->slice));
@@ -484,6 +485,12 @@ bool hca_wants(struct hca *h)
 {
 	return (!h->stalled && (gsi_waits(&h->gsi) || ghosts_wait(&h->ghosts) || !turns_empty(&h->ready))) ||
 	       hca_completions_n(h) || !link_empty(&h->events) || h->whys.n;
+}
+
+void hca_sent(struct hca *h, mono_t now)
+{
+	hca_clock(h, now);
+	paths_pace_sent(h);
 }
 
 void hca_stall(struct hca *h, bool stalled) { h->stalled = stalled; }

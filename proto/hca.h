@@ -217,6 +217,8 @@ void hca_unsent(struct hca *, uint32_t qpn, const struct route *, unsigned n, in
 bool hca_tx(struct hca *, struct burst *, mono_t now);
 /* The same of what takes no receive of a program: MADs, and ACKs of ghosts.  Queue pairs wait for hca_tx(). */
 bool hca_tx_own(struct hca *, struct burst *, mono_t now);
+/* All bursts that were handed out have left by now.  A host that does not say so sends them as soon as they are handed out. */
+void hca_sent(struct hca *, mono_t now);
 /* It sends nothing, and no time passes for it, until it is let go.  What comes is the host's to keep away. */
 void hca_stall(struct hca *, bool stalled);
 /* Nothing of this QP is handed out until it is let go: its way out is full. */

@@ -11,6 +11,7 @@
 
 #define PATIENCE_NS 250000000u /* longer than a packet lives on the way */
 #define PACE_NS     2000000u   /* how long a receiver may have no core */
+#define LATE_NS     1000000u   /* of a timer that fires: this host had no core */
 #define RTT_NS      10000000000u
 
 /* A program chooses the GIDs that it sends to. */
@@ -74,6 +75,7 @@ static struct path *path_new(struct hca *h, const uint8_t *dgid)
 	turns_init(&p->waiters);
 	timer_init(&p->timer);
 	link_init(&p->pace.waiters);
+	link_init(&p->pace.filled);
 	timer_init(&p->pace.timer);
 	p->timer.of = TIMER_PATH;
 	p->pace.timer.of = TIMER_PACE;
@@ -93,6 +95,7 @@ static void path_free(struct hca *h, struct path *p)
 	*at = p->next;
 	timer_del(&h->timers, &p->timer);
 	timer_del(&h->timers, &p->pace.timer);
+	link_del(&p->pace.filled);
 	h->paths.n--;
 	free(p);
 }
@@ -154,6 +157,8 @@ int hca_local_set(struct hca *h, const uint8_t *gid, bool local)
 	}
 	return 0;
 }
+
+void paths_init(struct paths *ps) { link_init(&ps->filled); }
 
 void paths_fini(struct hca *h) { free(h->paths.local); }
 
@@ -276,24 +281,43 @@ bool path_pace(struct hca *h, struct qp *qp, uint64_t n)
 	pace_drain(h, pc);
 	if (pc->level < pc->room) {
 		pc->level += n;
+		if (link_empty(&pc->filled))
+			link_add_tail(&h->paths.filled, &pc->filled);
 		return true;
 	}
 	if (link_empty(&qp->waiter))
 		link_add_tail(&pc->waiters, &qp->waiter);
-	if (mono_is_never(pc->timer.at))
-		timer_set(&h->timers, &pc->timer,
-			  mono_add(h->now, 1 + (pc->level - pc->room + p->burst_len) * PACE_NS / pc->room));
+	if (mono_is_never(pc->timer.at)) {
+		pc->due = mono_add(h->now, 1 + (pc->level - pc->room + p->burst_len) * PACE_NS / pc->room);
+		timer_set(&h->timers, &pc->timer, pc->due);
+	}
 	path_wake(h, p); /* it has no use for the room in the window: the next */
 	return false;
 }
 
 void path_pace_timer(struct hca *h, struct path *p)
 {
-	while (!link_empty(&p->pace.waiters)) {
-		struct qp *qp = LINK_OF(p->pace.waiters.next, struct qp, waiter);
+	struct pace *pc = &p->pace;
+	uint64_t late = mono_since(h->now, pc->due);
+
+	/* While this host had no core the peer may have had none either, and read nothing: they may be the same. */
+	if (late > LATE_NS)
+		pc->at = mono_min(mono_add(pc->at, late), h->now);
+	while (!link_empty(&pc->waiters)) {
+		struct qp *qp = LINK_OF(pc->waiters.next, struct qp, waiter);
 
 		link_del(&qp->waiter);
 		qp_ready(h, qp);
+	}
+}
+
+void paths_pace_sent(struct hca *h)
+{
+	while (!link_empty(&h->paths.filled)) {
+		struct pace *pc = LINK_OF(h->paths.filled.next, struct pace, filled);
+
+		link_del(&pc->filled);
+		pc->at = h->now;
 	}
 }
 

@@ -8,7 +8,9 @@
  *
  * UC is not acknowledged: nobody says how much of it has arrived.  Its messages fill a bucket of half of what the
  * peer's socket takes in, which runs out in two milliseconds: so that much may come at once, and the other
- * half while the peer does not look for as long.  Where the buffers are large that is no limit in effect.
+ * half while the peer does not look for as long.  Where the buffers are large that is no limit in effect.  It begins to run out
+ * when the host says that what is in it has left, and time for which this host was late does not count: one whose thread lost its
+ * core would send it all at once behind that, to a peer that may have lost it, too.
  *
  * Packets in flight of a dead QP must not shut the window for the others for as long as its timeout lasts:
  * if QPs wait and little is acknowledged, a new epoch begins, in which nothing is in flight yet.
@@ -33,7 +35,9 @@ struct pace {
 	uint64_t room;  /* of the bucket, bytes; 0: it has no end */
 	uint64_t level; /* at that time */
 	mono_t at;
-	struct timer timer;  /* runs while QPs wait */
+	struct link filled; /* in paths.filled: since hca_sent() was called */
+	struct timer timer; /* runs while QPs wait, until: */
+	mono_t due;
 	struct link waiters; /* UC QPs */
 };
 
@@ -71,7 +75,10 @@ struct paths {
 	uint32_t n;
 	uint8_t (*local)[16];
 	uint32_t local_n, local_max;
+	struct link filled; /* with a bucket of which some has not left yet */
 };
+
+void paths_init(struct paths *);
 
 /* One more user, and his lane among those who wait; NULL: no memory. */
 struct path *path_get(struct hca *, const uint8_t *dgid, uint32_t owner, struct lane **);
@@ -100,6 +107,7 @@ static inline void path_wake(struct hca *h, struct path *p)
 /* n bytes of a UC QP are to go: false: not yet, it waits. */
 bool path_pace(struct hca *, struct qp *, uint64_t n);
 void path_pace_timer(struct hca *, struct path *);
+void paths_pace_sent(struct hca *); /* hca_sent() */
 void path_loss(struct hca *, struct path *, bool timeout);
 /* A round trip took so long; and the shortest of late, 0: not known. */
 void path_timed(const struct hca *, struct path *, uint64_t ns);

@@ -189,6 +189,12 @@ static bool turn_lone(const struct shard *s)
 	return n <= LONE_MAX;
 }
 
+static void turn_sent(const struct shard *s, mono_t now)
+{
+	for (unsigned i = 0; i < devices_n; i++)
+		hca_sent(s->hca[i], now);
+}
+
 static mono_t hcas_deadline(const struct shard *s)
 {
 	mono_t t = MONO_NEVER;
@@ -253,6 +259,7 @@ static void turn_sleep(struct shard *s, struct turn *t, mono_t now)
 	if (!ctx_pending(s) && !inbox_wanted(s->inbox)) {
 		until = turn_deadline(s);
 		now = clock_now();
+		turn_sent(s, now);
 		s->count.sleeps++;
 		s->sleeps_until = until;
 		look_wait(s, mono_is_never(until) ? UINT64_MAX : mono_since(until, now));
@@ -343,6 +350,7 @@ static struct done work(struct shard *s, mono_t *at, bool guest)
 	struct done d = { 0 };
 	uint64_t sent;
 
+	turn_sent(s, began);
 	/* A timer that is due may have its answer in the socket already: a guest, who reads none, leaves it to the shard. */
 	if (!guest) {
 		take(s, &d, &now);

@@ -458,51 +458,6 @@ START_TEST(few_ackreqs_locally) /* conf: rule 4.3 */
 }
 END_TEST
 
-/* UC, of which nobody says that it arrived: half of the peer's buffer at once, and as much again every two milliseconds. */
-START_TEST(uc_is_paced)
-{
-	struct link_conf c = conf_rc;
-	uint64_t sum = 0, most = 0;
-	mono_t start, last;
-	struct burst b;
-	struct rig r;
-
-	c.type = QPT_UC;
-	rig_init(&r, LINK_WIRE);
-	rig_connect(&r, &c);
-	start = last = r.now;
-	for (unsigned i = 0; i < MSGS; i++)
-		ck_assert_int_eq(SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = BUF_LEN), 0);
-	for (;;) {
-		uint64_t turn = 0;
-
-		while (take(&r, &r.a, &b))
-			turn += b.payload_len;
-		sum += turn;
-		most = turn > most ? turn : most;
-		if (sum == MSGS * (uint64_t)BUF_LEN)
-			break;
-		last = hca_deadline(r.a.h);
-		ck_assert(!mono_is_never(last));
-		r.now = last;
-		hca_tick(r.a.h, r.now);
-	}
-	ck_assert_uint_le(most, RIG_ROOM / 2 + TRAIN);
-	ck_assert_uint_ge(last.ns - start.ns, (sum - RIG_ROOM) * 2000000 / (RIG_ROOM / 2));
-	ck_assert_uint_le(last.ns - start.ns, 2 * sum * 2000000 / (RIG_ROOM / 2));
-	rig_fini(&r);
-
-	rig_init(&r, LINK_LOCAL);
-	rig_connect(&r, &c);
-	for (unsigned i = 0; i < MSGS; i++)
-		SEND_WR(&r, &r.a, .id = i, .op = WR_WRITE, .len = BUF_LEN);
-	for (sum = 0; take(&r, &r.a, &b);)
-		sum += b.payload_len;
-	ck_assert_uint_eq(sum, MSGS * (uint64_t)BUF_LEN);
-	rig_fini(&r);
-}
-END_TEST
-
 /* The first answer of the peer is late, as its host is busy. */
 static bool answers_late(struct rig *r, struct host *from, const struct burst *)
 {
@@ -588,5 +543,5 @@ START_TEST(shortest_round_trip)
 END_TEST
 
 TEST_MAIN("core_path", early_though_the_peer_is_busy, shortest_round_trip, few_ackreqs, new_way_in_sqd,
-	  depth_of_what_is_asked, few_ackreqs_locally, uc_is_paced, window_and_ackreq, read_in_parts, part_again,
-	  loss_halves, unasked_does_not_shut, dead_qp_does_not_starve, longest_message)
+	  depth_of_what_is_asked, few_ackreqs_locally, window_and_ackreq, read_in_parts, part_again, loss_halves,
+	  unasked_does_not_shut, dead_qp_does_not_starve, longest_message)

@@ -15,6 +15,7 @@ PROTO_TESTS = \
 	t/proto/core_keep \
 	t/proto/core_loss \
 	t/proto/core_ops \
+	t/proto/core_pace \
 	t/proto/core_path \
 	t/proto/core_cntr \
 	t/proto/core_rate \
@@ -89,6 +90,8 @@ t_proto_keys_SOURCES = t/proto/keys.c t/proto/rig.c
 t_proto_keys_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_qp_SOURCES = t/proto/core_qp.c t/proto/rig.c
 t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_pace_SOURCES = t/proto/core_pace.c t/proto/rig.c
+t_proto_core_pace_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_path_SOURCES = t/proto/core_path.c t/proto/rig.c
 t_proto_core_path_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_turns_SOURCES = t/proto/core_turns.c t/proto/rig.c
