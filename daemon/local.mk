@@ -76,6 +76,7 @@ noinst_HEADERS += \
 	daemon/shard/net_late.h \
 	daemon/shard/net_out.h \
 	daemon/shard/net_priv.h \
+	daemon/shard/net_refusal.h \
 	daemon/shard/net_rx.h \
 	daemon/shard/net_send.h \
 	daemon/shard/net_sock.h \
@@ -172,6 +173,7 @@ libdaemon_a_SOURCES = \
 	daemon/control/why_json.c \
 	daemon/control/why_name.c \
 	daemon/control/why_own.c \
+	daemon/control/why_peer.c \
 	daemon/control/why_text.c \
 	daemon/control/why_verb.c \
 	daemon/control/xrcd.c \
@@ -193,6 +195,7 @@ libdaemon_a_SOURCES = \
 	daemon/shard/net_group.c \
 	daemon/shard/net_late.c \
 	daemon/shard/net_out.c \
+	daemon/shard/net_refusal.c \
 	daemon/shard/net_rx.c \
 	daemon/shard/net_send.c \
 	daemon/shard/net_sock.c \

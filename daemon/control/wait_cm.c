@@ -71,6 +71,7 @@ static void entry(struct why_entry *e, const struct asked *a, mono_t now)
 				 .device = (int)a->id->dev->index,
 				 .qpn = a->id->qpn };
 	why_owner_of_session(&e->owner, a->id->ch->who.session);
+	why_cm_way(e, a->id, a->w.since);
 	t = words_begin(e->text, sizeof(e->text));
 	sentence(&t, a->id, &a->w, now);
 }

@@ -10,18 +10,14 @@
 #include <ev.h>
 
 #include <rdmad/clock.h>
-#include <rdmad/gid.h>
 
-#include "ends.h"
-#include "impair.h"
 #include "sessions.h"
 #include "../base/log.h"
 #include "../base/rights.h"
 #include "../shard/inbox.h"
 #include "../base/clock.h"
 
-#define QUEUE      256u
-#define UC_IDLE_NS 1000000000u
+#define QUEUE 256u
 
 /* ---- the queue ----------------------------------------------------------------- */
 
@@ -144,6 +140,8 @@ const char *why_entry_hint(const struct why_entry *e, const struct why_entry *ot
 
 	if (r->by_rule || e->by_rule)
 		return why_hint(WHY_BY_RULE);
+	if (e->refused)
+		return why_hint(e->refused);
 	return r->core ? why_advice(&r->w) : why_hint(r->cause);
 }
 
@@ -161,171 +159,9 @@ static void entry_log(const struct why_entry *e)
 		 *e->own ? ": " : "", e->text, *hint ? "; hint: " : "", hint);
 }
 
-static bool user_sees(uid_t viewer, uid_t uid) { return viewer == 0 || viewer == rights_owner() || viewer == uid; }
+bool why_user_sees(uid_t viewer, uid_t uid) { return viewer == 0 || viewer == rights_owner() || viewer == uid; }
 
 /* ---- the other end, if it is ours ------------------------------------------------- */
-
-struct look {
-	int device; /* -1: none of ours */
-	unsigned shard;
-	uint32_t qpn;
-	struct qp_row row;
-	bool there;
-};
-
-static struct looks {
-	struct look v[WHY_PEERS];
-	unsigned n;
-} looks; /* the control thread's */
-
-static void look_job(struct shard *s, void *)
-{
-	for (unsigned i = 0; i < looks.n; i++) {
-		struct look *l = &looks.v[i];
-		struct qp_info info;
-
-		if (l->device < 0 || l->shard != s->index)
-			continue;
-		l->there = hca_qp_info(s->hca[l->device], l->qpn, &info);
-		if (l->there)
-			qp_row_fill(&l->row, s, (unsigned)l->device, l->qpn);
-	}
-}
-
-/* The packets go nowhere: from a row of the table that has no socket, to a GID that is not ours.  NULL: not so. */
-static const struct gid_row *inside_only(const struct why_entry *e)
-{
-	const struct device *dev = e->device >= 0 ? &devices[e->device] : NULL;
-	int row = dev ? device_row(dev, e->w.sgid) : -1;
-
-	if (!e->core || gid_is_empty(e->w.dgid) || device_of_gid(e->w.dgid) >= 0)
-		return NULL;
-	return row < 0 || dev->gid[row].wire ? NULL : &dev->gid[row];
-}
-
-/* Of programs of others nothing is told that packets do not show: the end of a connection with them. */
-static bool may_tell(const struct why_entry *e, uid_t viewer, const struct qp_row *r)
-{
-	const struct qp_attr *a = &r->info.attr;
-
-	return user_sees(viewer, r->uid) ||
-	       (r->info.state >= QPS_RTR && a->dest_qpn == e->w.qpn && device_of_gid(a->av.dgid) == e->device);
-}
-
-static bool gone_put(struct words *t, const struct why_entry *e, uid_t viewer, unsigned device)
-{
-	const struct qp_row *was = ends_find(device, e->w.dqpn);
-
-	if (was ? !may_tell(e, viewer, was) : !user_sees(viewer, 0))
-		return false;
-	words_put(t, "; there is no QP 0x%x%s", (unsigned)e->w.dqpn, was ? " any more" : "");
-	if (was && user_sees(viewer, was->uid))
-		words_put(t, ": %s (pid %d) %s", was->prog, (int)was->pid, was->left ? "ended" : "destroyed it");
-	return true;
-}
-
-static bool there_put(struct words *t, const struct why_entry *e, uid_t viewer, const struct qp_row *r)
-{
-	const struct qp_info *i = &r->info;
-	bool sees = user_sees(viewer, r->uid);
-	mono_t since;
-
-	if (!may_tell(e, viewer, r))
-		return false;
-	words_put(t, "; QP 0x%x", (unsigned)i->qpn);
-	if (sees)
-		words_put(t, " of %s (pid %d)", r->prog, (int)r->pid);
-	if (i->state < QPS_RTR || i->state == QPS_ERR)
-		words_put(t, " is in %s", i->state == QPS_RESET ? "RESET" : i->state == QPS_INIT ? "INIT" : "ERR");
-	else if (i->attr.dest_qpn != e->w.qpn)
-		words_put(t, " is connected to QP 0x%x, not to this one", (unsigned)i->attr.dest_qpn);
-	else if (impair_wedged(r->device, &since))
-		words_put(t, ": its device is wedged");
-	else
-		words_put(t, " is in a state to answer");
-	if (sees && i->state == QPS_ERR && i->err_at.ns) {
-		words_put(t, " for ");
-		time_words(t, mono_since(clock_now(), i->err_at));
-	}
-	return i->state == QPS_ERR;
-}
-
-static bool peer_matters(unsigned cause)
-{
-	return cause == WHY_RETRY_SILENT || cause == WHY_RETRY_INSIDE || cause == WHY_RETRY_DEAF ||
-	       cause == WHY_RETRY_PSN || cause == WHY_WAIT_RECV || cause == WHY_WAIT_ACK || cause == WHY_WAIT_PSN;
-}
-
-/* The other end sends to this one, has sent something, and nothing for a while: so it has come, or never will. */
-static bool uc_sent(const struct why_entry *e, const struct qp_info *i)
-{
-	return i->type == QPT_UC && (i->state == QPS_RTS || i->state == QPS_SQD) && i->tx_pkts &&
-	       i->attr.dest_qpn == e->w.qpn && device_of_gid(i->attr.av.dgid) == e->device && !i->sq_len &&
-	       mono_since(clock_now(), i->moved) > UC_IDLE_NS;
-}
-
-/*
- * No packet follows that would show the loss of the last ones: but if we have the sender, too, he knows how many there were.
- * Those that a rule holds back count as lost until they come.  UC takes any PSN at first: before something has come the two
- * have to agree on it.
- */
-static void uc_compare(struct why_entry *e, uid_t viewer, const struct qp_row *r)
-{
-	psn_t came = psn(e->w.psn), sent = psn(r->info.sq_psn_next);
-
-	if (e->cause != WHY_WAIT_RECV || e->w.type != QPT_UC || !uc_sent(e, &r->info) || !may_tell(e, viewer, r) ||
-	    (e->w.psn == e->w.rq_psn && r->info.attr.sq_psn != e->w.rq_psn) || !psn_before(came, sent))
-		return;
-	e->cause = e->w.cause = WHY_WAIT_UC;
-	e->w.got = psn_dist(came, sent);
-}
-
-static void inside_put(struct words *t, const struct why_entry *e)
-{
-	const struct gid_row *r = peer_matters(e->cause) ? inside_only(e) : NULL;
-
-	if (!r)
-		return;
-	gid_words(t, r->gid);
-	words_put(t, ", row %u of %s, is no address of an interface: no packet leaves this daemon from it",
-		  (unsigned)(r - devices[e->device].gid), devices[e->device].name);
-}
-
-void why_peers_look(struct why_entry *v, unsigned n, uid_t viewer)
-{
-	bool ask[SHARDS_MAX] = { false };
-
-	looks.n = n;
-	for (unsigned i = 0; i < n; i++) {
-		struct look *l = &looks.v[i];
-
-		l->qpn = v[i].w.dqpn;
-		l->device = peer_matters(v[i].cause) ? device_of_gid(v[i].w.dgid) : -1;
-		l->shard = qpn_owner(l->qpn);
-		l->there = false;
-		if (l->device >= 0 && l->shard < shards_n) /* 3 shards have 2 bits */
-			ask[l->shard] = true;
-	}
-	for (unsigned i = 0; i < shards_n; i++)
-		if (ask[i])
-			shard_call(shards[i], look_job, NULL);
-	for (unsigned i = 0; i < n; i++) {
-		const struct look *l = &looks.v[i];
-		struct words t = words_begin(v[i].there, sizeof(v[i].there));
-
-		if (l->device < 0) {
-			inside_put(&t, &v[i]);
-			continue;
-		}
-		words_put(&t, "%s is a device of this daemon", devices[l->device].name);
-		if ((l->there ? there_put(&t, &v[i], viewer, &l->row)
-			      : gone_put(&t, &v[i], viewer, (unsigned)l->device)) &&
-		    v[i].cause == WHY_WAIT_RECV)
-			v[i].cause = v[i].w.cause = WHY_WAIT_PEER;
-		if (l->there)
-			uc_compare(&v[i], viewer, &l->row);
-	}
-}
 
 const struct why_entry *why_other_end(const struct why_entry *e)
 {
@@ -364,7 +200,7 @@ static void key_job(struct shard *s, void *arg)
 		const struct obj *o = obj_find(s, OBJ_MR, d, l->key);
 
 		l->maybe |= o || obj_find(s, OBJ_MW, d, l->key) || hca_key_maybe(s->hca[d], l->key);
-		if (!o || !user_sees(l->viewer, o->ctx->uid))
+		if (!o || !why_user_sees(l->viewer, o->ctx->uid))
 			continue;
 		l->found = true;
 		l->device = d;
@@ -409,7 +245,7 @@ static void key_was_of(struct why_entry *e)
 /* Its owner is told less than those who see all. */
 static void peer_look(struct why_entry *e)
 {
-	if (!user_sees(e->owner.uid, 0)) {
+	if (!why_user_sees(e->owner.uid, 0)) {
 		why_peers_look(e, 1, 0);
 		memcpy(e->all, e->there, sizeof(e->all));
 	}
@@ -424,7 +260,7 @@ static void enter(const struct item *i)
 	e->core = true;
 	e->w = i->w;
 	e->when_ns = clock_ns(CLOCK_REALTIME) - mono_since(clock_now(), i->w.at);
-	if (e->cause == WHY_RETRY_SILENT && inside_only(e))
+	if (e->cause == WHY_RETRY_SILENT && why_inside_only(e))
 		e->cause = e->w.cause = WHY_RETRY_INSIDE;
 	if (e->w.key.why == WHY_KEY_GONE && e->w.key.end_other)
 		key_was_of(e);
@@ -498,30 +334,34 @@ static struct why_entry *entry_like(const struct why_owner *o, unsigned cause, u
 	return NULL;
 }
 
-static void say_like(const struct why_owner *o, unsigned cause, const struct device *dev, uint32_t qpn,
-		     const char *like, const char *fmt, va_list ap)
+static struct why_entry *say_like(const struct why_owner *o, unsigned cause, const struct device *dev, uint32_t qpn,
+				  const char *like, const char *fmt, va_list ap)
 {
 	uint64_t hash = words_hash(like);
 	struct why_entry *e = entry_like(o, cause, hash);
 
 	if (!e) {
-		say(o, cause, dev, qpn, fmt, ap)->like = hash;
-		return;
+		e = say(o, cause, dev, qpn, fmt, ap);
+		e->like = hash;
+		return e;
 	}
 	e->again++;
 	e->last_ns = clock_ns(CLOCK_REALTIME);
+	return e;
 }
 
-void why_say_like(const struct session *s, unsigned cause, const struct device *dev, uint32_t qpn, const char *like,
-		  const char *fmt, ...)
+struct why_entry *why_say_like(const struct session *s, unsigned cause, const struct device *dev, uint32_t qpn,
+			       const char *like, const char *fmt, ...)
 {
+	struct why_entry *e;
 	struct why_owner o;
 	va_list ap;
 
 	why_owner_of_session(&o, s);
 	va_start(ap, fmt);
-	say_like(&o, cause, dev, qpn, like, fmt, ap);
+	e = say_like(&o, cause, dev, qpn, like, fmt, ap);
 	va_end(ap);
+	return e;
 }
 
 void why_say_own(unsigned cause, const char *fmt, ...)
@@ -536,7 +376,7 @@ void why_say_own(unsigned cause, const char *fmt, ...)
 
 /* ---- who looks ---------------------------------------------------------------------- */
 
-bool why_sees(const struct session *viewer, uid_t uid) { return user_sees(viewer->uid, uid); }
+bool why_sees(const struct session *viewer, uid_t uid) { return why_user_sees(viewer->uid, uid); }
 
 static void nothing(struct shard *, void *) {}
 

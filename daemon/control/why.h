@@ -47,6 +47,7 @@ struct why_entry {
 	char all[WHY_THERE];   /* the same for those who may see all, if that is more; or "" */
 	char own[320];         /* what rules of the lab did to the packets concerned; or "" */
 	bool by_rule;          /* and that is why */
+	uint8_t refused;       /* WHY_REFUSED_...: somebody on the way to the peer said so; or 0 */
 	uint64_t twin;    /* number of the entry of the other end, which tells of this one, too; 0: there is none */
 	uint64_t like;    /* of its words, as why_say_like() has it; 0: it is no like of any */
 	uint32_t again;   /* so many more of it have been since */
@@ -63,8 +64,8 @@ void why_say(const struct session *, unsigned cause, const struct device *, uint
  * The same for what a program may do over and over: where one of this cause, of this process and with the same words in like is
  * kept, it is counted there.  A client that tries until its server is there would push out why that one has ended.
  */
-void why_say_like(const struct session *, unsigned cause, const struct device *, uint32_t qpn, const char *like,
-		  const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+struct why_entry *why_say_like(const struct session *, unsigned cause, const struct device *, uint32_t qpn,
+			       const char *like, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 /* The same of the daemon's own, for the user who started it: of each cause there is one. */
 void why_say_own(unsigned cause, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -86,6 +87,7 @@ void stuck_end(struct session *);
 /* Each entry that viewer may see and that is of that QP (0: any), oldest first. */
 void why_each(const struct session *viewer, uint32_t qpn, void (*each)(const struct why_entry *, void *), void *arg);
 bool why_sees(const struct session *viewer, uid_t);
+bool why_user_sees(uid_t viewer, uid_t);
 /* The hint that helps; other: why_other_end(). */
 const char *why_entry_hint(const struct why_entry *, const struct why_entry *other);
 /* why_own.c: fills in own and by_rule. */
@@ -114,10 +116,15 @@ unsigned waits_cm(struct why_entry *v, unsigned max, unsigned *at, const struct 
 void why_owner_of(struct why_owner *, const struct ctx *);
 void why_owner_of_session(struct why_owner *, const struct session *);
 /*
- * Fills in there of entries of connected QPs, WHY_PEERS at most, with what viewer may know; each shard is asked once.
+ * Fills in there of entries of connected QPs, and of connections that are asked for (their w has sgid, dgid, since and rx_last),
+ * WHY_PEERS at most, with what viewer may know; each shard is asked once.
  * WAIT_RECV becomes WAIT_PEER if the peer is one of ours and has ended: it is waited for in vain.
  */
 void why_peers_look(struct why_entry *, unsigned n, uid_t viewer);
+/* The same of a connection that is asked for, since when: its entry. */
+void why_cm_way(struct why_entry *, const struct cma_id *, mono_t since);
+/* why_peer.c: its packets go nowhere, from a row of the table that has no socket to a GID that is not ours.  NULL: not so. */
+const struct gid_row *why_inside_only(const struct why_entry *);
 struct why_list {
 	const struct session *viewer;
 	json_t *rows;

@@ -211,6 +211,7 @@ void why_entry_json(const struct why_entry *e, void *arg)
 	json_object_set_new(j, "again", json_integer((json_int_t)e->again));
 	json_object_set_new(j, "twin", json_integer((json_int_t)(e->twin ? e->twin : overrun_of(l->rows, e))));
 	json_object_set_new(j, "rules", json_string(e->own));
+	json_object_set_new(j, "refused", json_string(e->refused ? why_name(e->refused) : ""));
 	json_object_set_new(j, "there", json_string(other ? other->text : there));
 	if (e->core)
 		core_json(j, e);

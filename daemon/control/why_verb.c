@@ -12,6 +12,7 @@
 #include "../base/clock.h"
 
 #define STUCK_MAX 8u
+#define CM_WAY_NS 60000000000u /* what a request is repeated for, mostly */
 
 bool why_may_say(const struct session *s)
 {
@@ -247,6 +248,7 @@ static unsigned cm_cause(const struct cma_id *id, unsigned type, int status)
 void why_cm_event(const struct cma_id *id, unsigned type, int status)
 {
 	unsigned cause = cm_cause(id, type, status);
+	struct why_entry *e;
 	char buf[WHY_TEXT], like[WHY_TEXT];
 	struct words t = words_begin(buf, sizeof(buf)), l = words_begin(like, sizeof(like));
 
@@ -271,7 +273,11 @@ void why_cm_event(const struct cma_id *id, unsigned type, int status)
 	if (id->sent && (type == CMA_EV_REJECTED || type == CMA_EV_UNREACHABLE))
 		words_put(&t, "; our %s was sent %u time%s", id->passive ? "answer" : "request", (unsigned)id->sent,
 			  id->sent == 1 ? "" : "s");
-	why_say_like(id->ch->who.session, cause, id->dev, id->qpn, like, "%s", buf);
+	e = why_say_like(id->ch->who.session, cause, id->dev, id->qpn, like, "%s", buf);
+	if (cause == WHY_CM_UNREACHABLE) {
+		why_cm_way(e, id, (mono_t){ ns_since(clock_now().ns, CM_WAY_NS) });
+		why_peers_look(e, 1, e->owner.uid);
+	}
 }
 
 void why_cm_call(struct session *s, unsigned op, int err, const char *reason)

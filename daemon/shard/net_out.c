@@ -22,6 +22,7 @@
 #include "../../proto/entropy.h"
 #include "../base/conf.h"
 #include "../base/log.h"
+#include "net_refusal.h"
 #include "net_sock.h"
 #include "spare.h"
 
@@ -73,6 +74,7 @@ static int out_open(const struct net *net, struct net_sock *s, unsigned *port, u
 		err = errno;
 	err = err ? err : sock_options_out(net, s, o->fd);
 	err = err ? err : deaf(o->fd);
+	refusal_wanted(o->fd, s->ipv6);
 	err = err ? err : out_bind(s, o->fd, port, end);
 	if (!err) {
 		o->port = (uint16_t)(*port - 1);

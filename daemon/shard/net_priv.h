@@ -11,6 +11,7 @@
 #include "../../proto/hca.h"
 #include "../../proto/icrc.h"
 #include "net.h"
+#include "net_refusal.h"
 
 #define NET_TTL     64      /* of a socket, unless a route asks for another */
 #define TRAIN_PKTS  64u     /* segments of a GSO send that every kernel takes (UDP_MAX_SEGMENTS) */
@@ -22,7 +23,8 @@
 #define RUNS_TURN   64u     /* of one socket in one turn: completions, ACKs, timers and other sockets wait meanwhile */
 #define SENDERS     16u     /* a power of two: flows to a socket whose facts are kept */
 #define HEARD       1024u   /* a power of two */
-#define GIDS_HASH   4096u   /* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
+#define REFUSALS    32u
+#define GIDS_HASH   4096u /* a power of two, twice DEVICES_MAX * RDMAD_GIDS */
 
 /* A socket that packets of a GID leave by. */
 struct net_out {
@@ -185,6 +187,8 @@ struct net {
 	mono_t retry_at;
 	size_t late_len;          /* bytes that wait */
 	uint8_t heard[HEARD][16]; /* GIDs of peers, by hash: the last ones */
+
+	struct refusal refusals[REFUSALS]; /* of different queue pairs: the last ones */
 
 	/* net_rx.c */
 	struct net_run run;

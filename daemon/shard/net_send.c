@@ -13,6 +13,7 @@
 #include "net_late.h"
 #include "net_priv.h"
 
+#define SENDS     4u /* of the same, if others' errors come up */
 #define CMSG_ROOM (CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int)))
 
 /* ---- one system call ----------------------------------------------------- */
@@ -129,21 +130,34 @@ static void gso_undo(struct batch *b, struct icrc_flow *flow, uint8_t *data)
 	b->gso = false;
 }
 
-static int send_all(struct batch *b, uint8_t **data) { return b->gso ? send_gso(b, *data) : send_each(b, data); }
+static bool is_full(int err) { return err == EAGAIN || err == ENOBUFS; }
+
+/* An error may be that of a packet which went before, to anybody: an ICMP message came since. */
+static int send_all(struct net *net, struct batch *b, uint8_t **data)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < SENDS; i++) {
+		err = b->gso ? send_gso(b, *data) : send_each(b, data);
+		if (!err || is_full(err) || !refusals_read(net, b->sock, b->out))
+			break;
+	}
+	return err;
+}
 
 /*
  * Flow labels belong to all until one user of the host leases one: from then on those that were not leased are EINVAL.
  * If it is the label that EINVAL is about, it is not without one.
  */
-static int send_labelled(struct batch *b, uint8_t **data)
+static int send_labelled(struct net *net, struct batch *b, uint8_t **data)
 {
-	int err = send_all(b, data);
+	int err = send_all(net, b, data);
 	uint32_t label = b->sock->ipv6 ? b->to.in6.sin6_flowinfo : 0;
 
 	if (err != EINVAL || !label)
 		return err;
 	b->to.in6.sin6_flowinfo = 0;
-	err = send_all(b, data);
+	err = send_all(net, b, data);
 	if (err == EINVAL) {
 		b->to.in6.sin6_flowinfo = label;
 	} else if (label == htonl(b->out->port)) { /* ours: nobody asked */
@@ -154,8 +168,6 @@ static int send_labelled(struct batch *b, uint8_t **data)
 	}
 	return err;
 }
-
-static bool is_full(int err) { return err == EAGAIN || err == ENOBUFS; }
 
 /* It may be that the device, or the way, does not take a train. */
 static bool is_segmented(int err) { return err == EIO || err == EINVAL || err == EMSGSIZE; }
@@ -169,7 +181,7 @@ static void refused(const struct batch *b, unsigned n, int err)
 	hca_unsent(b->hca, b->qpn, &b->route, n, err);
 }
 
-int batch_send(const struct net *net, struct batch *b, uint8_t **data)
+int batch_send(struct net *net, struct batch *b, uint8_t **data)
 {
 	struct icrc_flow flow;
 	int err;
@@ -177,16 +189,16 @@ int batch_send(const struct net *net, struct batch *b, uint8_t **data)
 	if (!late_may(net, b))
 		return EAGAIN;
 	out_mark(b->out, b->sock->ipv6, &b->route);
-	err = send_labelled(b, data);
+	err = send_labelled(net, b, data);
 	if (b->gso && is_segmented(err)) {
 		icrc_flow_init(&flow, b->route.sgid, b->route.dgid, b->out->port, ROCE_PORT, true);
 		gso_undo(b, &flow, *data);
-		err = send_labelled(b, data);
+		err = send_labelled(net, b, data);
 	}
 	while (!b->gso && b->n > 1 && is_of_one(err)) {
 		refused(b, 1, err);
 		batch_cut(b, 1, data);
-		err = send_labelled(b, data);
+		err = send_labelled(net, b, data);
 	}
 	if (is_full(err))
 		return EAGAIN;

@@ -57,6 +57,7 @@ E2E_TESTS = \
 	t/e2e/ports.test \
 	t/e2e/why.test \
 	t/e2e/raw.test \
+	t/e2e/refused.test \
 	t/e2e/run.test \
 	t/e2e/store.test \
 	t/e2e/tunnel.test \

@@ -5,7 +5,7 @@
  *	puppet -d DEVICE -g GID-INDEX
  *
  *	<- qp QPN address ADDR rkey RKEY
- *	-> connect QPN GID RQ-PSN SQ-PSN TIMEOUT TCLASS	to RTS with that peer, path MTU 256	<- ok
+ *	-> connect QPN GID RQ-PSN SQ-PSN TIMEOUT TCLASS [MTU]	to RTS with that peer; MTU: as enum ibv_mtu	<- ok
  *	-> recv LEN | send LEN | write LEN ADDR RKEY | read LEN ADDR RKEY | add ADDR RKEY N	<- ok
  *	-> poll MS	the next completion, if one comes in time	<- wc OPCODE STATUS LEN, or none
  *	-> fill OFF LEN BYTE	<- ok
@@ -88,14 +88,14 @@ static void connect_to(const char *args)
 				 .port_num = 1,
 				 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 						    IBV_ACCESS_REMOTE_ATOMIC };
-	unsigned qpn, rq_psn, sq_psn, timeout, tclass;
+	unsigned qpn, rq_psn, sq_psn, timeout, tclass, mtu = IBV_MTU_256;
 	char gid[64];
 
-	if (sscanf(args, "%u %63s %u %u %u %u", &qpn, gid, &rq_psn, &sq_psn, &timeout, &tclass) != 6)
+	if (sscanf(args, "%u %63s %u %u %u %u %u", &qpn, gid, &rq_psn, &sq_psn, &timeout, &tclass, &mtu) < 6)
 		die("connect");
 	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
-				  .path_mtu = IBV_MTU_256,
+				  .path_mtu = (enum ibv_mtu)mtu,
 				  .dest_qp_num = qpn,
 				  .rq_psn = rq_psn,
 				  .max_dest_rd_atomic = 4,

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* net_refusal.c - the error queues of the sockets that send. */
+#include "net_refusal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include <linux/errqueue.h> /* behind time.h */
+
+#include "../../proto/bytes.h"
+#include "../../proto/hdr.h"
+#include "../base/clock.h"
+#include "net_gid.h"
+#include "net_priv.h"
+
+#define READ_MAX 64u /* in one go: anybody can make more */
+
+void refusal_wanted(int fd, bool ipv6)
+{
+	const int on = 1;
+
+	/* Where it cannot be had nothing is said. */
+	setsockopt(fd, ipv6 ? SOL_IPV6 : SOL_IP, ipv6 ? IPV6_RECVERR : IP_RECVERR, &on, sizeof(on));
+}
+
+static void gid_put_v4(uint8_t gid[16], const struct in_addr *a)
+{
+	memcpy(gid, gid_v4_prefix, GID_V4_AT);
+	memcpy(gid + GID_V4_AT, a, 4);
+}
+
+static void gid_of(uint8_t gid[16], const struct sockaddr *sa)
+{
+	memset(gid, 0, 16);
+	if (sa->sa_family == AF_INET6)
+		memcpy(gid, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, 16);
+	else if (sa->sa_family == AF_INET)
+		gid_put_v4(gid, &((const struct sockaddr_in *)(const void *)sa)->sin_addr);
+}
+
+/* NULL: there is none of that peer. */
+static struct refusal *known(struct net *net, const uint8_t dgid[16], uint32_t dqpn)
+{
+	for (unsigned i = 0; i < REFUSALS; i++) {
+		struct refusal *r = &net->refusals[i];
+
+		if (r->err && gid_same(r->dgid, dgid) && r->dqpn == dqpn)
+			return r;
+	}
+	return NULL;
+}
+
+static struct refusal *oldest(struct net *net)
+{
+	struct refusal *r = &net->refusals[0];
+
+	for (unsigned i = 1; i < REFUSALS; i++)
+		if (mono_before(net->refusals[i].at, r->at))
+			r = &net->refusals[i];
+	return r;
+}
+
+/* false: the call itself has failed with it. */
+static bool note(struct net *net, const struct sock_extended_err *e, const struct sockaddr *to, uint32_t dqpn)
+{
+	struct refusal r = { .err = (int)e->ee_errno, .dqpn = dqpn, .at = clock_now() }, *old;
+
+	if (e->ee_origin != SO_EE_ORIGIN_ICMP && e->ee_origin != SO_EE_ORIGIN_ICMP6)
+		return false;
+	gid_of(r.dgid, to);
+	gid_of(r.by, SO_EE_OFFENDER(e));
+	r.here = net_gid_find(net, r.by);
+	if (r.err == EMSGSIZE)
+		r.mtu = e->ee_info;
+	old = known(net, r.dgid, dqpn);
+	*(old ? old : oldest(net)) = r;
+	return true;
+}
+
+/* false: there was none; *n: of ICMP messages. */
+static bool read_one(struct net *net, int fd, unsigned *n)
+{
+	_Alignas(struct cmsghdr) uint8_t cmsg[512];
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in6 in6;
+	} to = { 0 };
+	uint8_t bth[BTH_LEN];
+	struct iovec iov = { bth, sizeof(bth) };
+	ssize_t len;
+	struct msghdr msg = { .msg_name = &to,
+			      .msg_namelen = sizeof(to),
+			      .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = cmsg,
+			      .msg_controllen = sizeof(cmsg) };
+
+	len = recvmsg(fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT);
+	if (len < 0)
+		return false;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+		if ((c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR) ||
+		    (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_RECVERR))
+			*n += note(net, (const void *)CMSG_DATA(c), &to.sa,
+				   len == sizeof(bth) ? be24_get(bth + BTH_DQPN) : 0);
+	return true;
+}
+
+bool refusals_read(struct net *net, const struct net_sock *s, const struct net_out *o)
+{
+	unsigned n = 0;
+
+	if (o->fd == s->fd) /* receives, too, and is told nothing */
+		return false;
+	for (unsigned i = 0; i < READ_MAX && read_one(net, o->fd, &n); i++)
+		;
+	return n;
+}
+
+bool refusal_find(struct net *net, const uint8_t sgid[16], const uint8_t dgid[16], uint32_t dqpn, mono_t since,
+		  struct refusal *found)
+{
+	const struct gid_slot *from = net_gid_find(net, sgid);
+	const struct net_sock *s = from ? from->sock : NULL;
+	const struct refusal *r;
+
+	for (unsigned i = 0; s && i < s->out_n; i++)
+		refusals_read(net, s, &s->out[i]);
+	r = known(net, dgid, dqpn);
+	r = r ? r : known(net, dgid, 0);
+	if (!r || mono_before(r->at, since))
+		return false;
+	*found = *r;
+	return true;
+}
