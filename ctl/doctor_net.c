@@ -10,10 +10,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <linux/errqueue.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <netinet/ip_icmp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +19,7 @@
 #include <unistd.h>
 
 #include <rdmad/gid.h>
+#include <rdmad/icmp.h>
 
 #define CLOSED_PORT  33434u /* where traceroute begins: nobody listens */
 #define TRIES        4      /* longer than a host that has sent many ICMP messages keeps the next back: a second */
@@ -134,26 +133,18 @@ static bool came(const struct doctor *d, const struct answer *a)
 /* A firewall, if it is not the peer. */
 static bool refuses(const struct answer *a) { return a->prohibited || (told_by_other(a) && a->err == ECONNREFUSED); }
 
-static bool is_firewall(const struct sock_extended_err *e)
-{
-	if (e->ee_origin == SO_EE_ORIGIN_ICMP6)
-		return e->ee_errno == EACCES;
-	return e->ee_type == ICMP_DEST_UNREACH &&
-	       (e->ee_code == ICMP_NET_ANO || e->ee_code == ICMP_HOST_ANO || e->ee_code == ICMP_PKT_FILTERED);
-}
-
 /* That nobody answered for its hardware address a host tells itself by ICMP. */
 static void answer_take(struct answer *a, const struct doctor *d, const struct sock_extended_err *e)
 {
 	const struct sockaddr *by = SO_EE_OFFENDER(e);
 
 	a->err = (int)e->ee_errno;
-	if (e->ee_origin != SO_EE_ORIGIN_ICMP && e->ee_origin != SO_EE_ORIGIN_ICMP6)
+	if (!icmp_is(e))
 		return;
 	if (doctor_same_host(&d->self, by) && !doctor_same_host(&d->peer, by))
 		return;
 	memcpy(&a->by, by, by->sa_family == AF_INET ? sizeof(a->by.in) : sizeof(a->by.in6));
-	a->prohibited = is_firewall(e);
+	a->prohibited = icmp_prohibits(e);
 	a->mtu = a->err == EMSGSIZE ? e->ee_info : 0;
 }
 

@@ -163,9 +163,12 @@ static bool way_matters(unsigned cause)
 	       cause == WHY_WAIT_ACK || cause == WHY_CM_UNREACHABLE || cause == WHY_WAIT_CM;
 }
 
-static unsigned refused_as(int err)
+static unsigned refused_as(const struct refusal *r)
 {
-	return err == ECONNREFUSED ? WHY_REFUSED_PORT : err == EMSGSIZE ? WHY_REFUSED_SIZE : WHY_REFUSED_WAY;
+	return r->prohibited            ? WHY_REFUSED_FILTER
+	       : r->err == ECONNREFUSED ? WHY_REFUSED_PORT
+	       : r->err == EMSGSIZE     ? WHY_REFUSED_SIZE
+					: WHY_REFUSED_WAY;
 }
 
 static void refusal_put(struct words *t, const struct refusal *r)
@@ -178,7 +181,7 @@ static void refusal_put(struct words *t, const struct refusal *r)
 	if (r->err == EMSGSIZE && r->mtu)
 		words_put(t, "packets of at most %u bytes go on from there", (unsigned)r->mtu);
 	else
-		words_put(t, "%s", strerror(r->err));
+		words_put(t, "%s", r->prohibited ? "administratively prohibited" : strerror(r->err));
 }
 
 /* The peer is none of ours. */
@@ -190,7 +193,7 @@ static void way_put(struct why_entry *e, const struct look *l)
 	if (!l->refusal.err)
 		return;
 	refusal_put(&t, &l->refusal);
-	e->refused = (uint8_t)refused_as(l->refusal.err);
+	e->refused = (uint8_t)refused_as(&l->refusal);
 }
 
 void why_cm_way(struct why_entry *e, const struct cma_id *id, mono_t since)

@@ -4,9 +4,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
-#include <linux/errqueue.h> /* behind time.h */
+#include <rdmad/icmp.h>
 
 #include "../../proto/bytes.h"
 #include "../../proto/hdr.h"
@@ -66,11 +65,12 @@ static bool note(struct net *net, const struct sock_extended_err *e, const struc
 {
 	struct refusal r = { .err = (int)e->ee_errno, .dqpn = dqpn, .at = clock_now() }, *old;
 
-	if (e->ee_origin != SO_EE_ORIGIN_ICMP && e->ee_origin != SO_EE_ORIGIN_ICMP6)
+	if (!icmp_is(e))
 		return false;
 	gid_of(r.dgid, to);
 	gid_of(r.by, SO_EE_OFFENDER(e));
 	r.here = net_gid_find(net, r.by);
+	r.prohibited = icmp_prohibits(e) || (r.err == ECONNREFUSED && !r.here && !gid_same(r.by, r.dgid));
 	if (r.err == EMSGSIZE)
 		r.mtu = e->ee_info;
 	old = known(net, r.dgid, dqpn);

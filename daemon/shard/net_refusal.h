@@ -19,6 +19,7 @@ struct refusal {
 	uint8_t dgid[16], by[16]; /* by: all zero, it is not said */
 	uint32_t dqpn;            /* of the packet; 0: the message has too little of it */
 	bool here;                /* by this host's kernel: nobody answers for the address */
+	bool prohibited;          /* by a firewall */
 	int err;                  /* the errno that the kernel makes of it; 0: the place is free */
 	uint32_t mtu;             /* EMSGSIZE: what the way takes, as an IP packet */
 	mono_t at;                /* it was read: when the next packet went that way, or when somebody asked */
