@@ -44,6 +44,7 @@
 
 #define OWN_CONFIG        "/proc/self/fd/0" /* of a private daemon: own_config() */
 #define START_PATIENCE_MS 15000
+#define LOOK_MS           100 /* where the kernel has no pidfds (gVisor) */
 #define ANSWER_PATIENCE_S 10
 
 enum ask { ASK_HELD, ASK_NOBODY, ASK_REFUSED };
@@ -216,10 +217,11 @@ static void starter_wait(pid_t daemon, int release)
 	int status;
 	char c;
 
-	while (poll(p, 2, -1) < 0 && errno == EINTR)
-		;
-	if (p[0].revents && waitpid(daemon, &status, WNOHANG) == daemon)
-		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : RUN_FAILED);
+	while (!p[1].revents) {
+		poll(p, 2, p[0].fd < 0 ? LOOK_MS : -1);
+		if (waitpid(daemon, &status, WNOHANG) == daemon)
+			_exit(WIFEXITED(status) ? WEXITSTATUS(status) : RUN_FAILED);
+	}
 	if (read(release, &c, 1) == 1)
 		kill(daemon, SIGTERM);
 	_exit(0);
