@@ -63,12 +63,27 @@ static bool stands_on(const struct device *dev, const struct host_if *f)
 	return false;
 }
 
-/* Loopback counts for MTU and speed only if there is nothing else. */
+/* Beside loopback. */
+static bool has_up(const struct device *dev, const struct host *host)
+{
+	for (unsigned i = 0; i < host->if_n; i++) {
+		const struct host_if *f = &host->ifs[i];
+
+		if (!(f->flags & IFF_LOOPBACK) && host_if_up(f) && stands_on(dev, f))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Loopback counts for MTU and speed only if there is nothing else; and what is down, as a bridge without containers is, only if
+ * nothing is up.
+ */
 static struct link_facts facts_read(const struct device *dev, const struct host *host)
 {
 	struct link_facts p = { .mtu = UINT32_MAX };
 	uint32_t mtu, mbps;
-	bool any = false;
+	bool any = false, some_up = has_up(dev, host);
 
 	for (unsigned i = 0; i < host->if_n; i++) {
 		const struct host_if *f = &host->ifs[i];
@@ -77,7 +92,7 @@ static struct link_facts facts_read(const struct device *dev, const struct host 
 			continue;
 		any = true;
 		p.up |= host_if_up(f);
-		if (f->flags & IFF_LOOPBACK)
+		if (f->flags & IFF_LOOPBACK || (some_up && !host_if_up(f)))
 			continue;
 		mtu = host_if_mtu(f->name);
 		mbps = host_if_mbps(f->name);
