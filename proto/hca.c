@@ -399,6 +399,15 @@ void hca_unsent(struct hca *h, uint32_t qpn, const struct route *way, unsigned n
 		why_unsent(h, qp, way, err);
 }
 
+void hca_refused(struct hca *h, uint32_t qpn, const struct route *way, uint32_t dqpn, mono_t now)
+{
+	struct qp *qp = qpn > QPN_GSI ? qp_get(h, qpn) : NULL;
+
+	hca_clock(h, now);
+	if (qp && qp->type == QPT_UD)
+		why_ud_refused(h, qp, way, dqpn);
+}
+
 /* ---- sending ----------------------------------------------------------- */
 
 /* A CNP and ACKs first; read responses and requests in turn, so that neither side starves the other. */

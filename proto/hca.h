@@ -213,6 +213,9 @@ void hca_damaged(struct hca *, const struct burst *);
  */
 void hca_unsent(struct hca *, uint32_t qpn, const struct route *, unsigned n, int err);
 
+/* A host or a router says that a datagram of this QP on this way, to that QP, did not arrive. */
+void hca_refused(struct hca *, uint32_t qpn, const struct route *, uint32_t dqpn, mono_t now);
+
 /* The next burst, good until the next call into this HCA (but hca_rx_burst of the very burst).  false: nothing to send now. */
 bool hca_tx(struct hca *, struct burst *, mono_t now);
 /* The same of what takes no receive of a program: MADs, and ACKs of ghosts.  Queue pairs wait for hca_tx(). */

@@ -445,6 +445,12 @@ void why_far_request(struct hca *h, struct qp *qp, const struct burst *b)
 	w->psn = w->far_psn = b->psn.v;
 }
 
+static void of_way(struct why *w, const struct route *way)
+{
+	memcpy(w->sgid, way->sgid, 16);
+	memcpy(w->dgid, way->dgid, 16);
+}
+
 void why_unsent(struct hca *h, struct qp *qp, const struct route *way, int err)
 {
 	bool silent = qp->type == QPT_UD || qp->type == QPT_UC;
@@ -459,8 +465,18 @@ void why_unsent(struct hca *h, struct qp *qp, const struct route *way, int err)
 	if (!w)
 		return;
 	w->got = (uint64_t)err;
-	memcpy(w->sgid, way->sgid, 16);
-	memcpy(w->dgid, way->dgid, 16);
+	of_way(w, way);
+}
+
+void why_ud_refused(struct hca *h, struct qp *qp, const struct route *way, uint32_t dqpn)
+{
+	struct why *w = qp->why.told_refused ? NULL : begin(h, qp, WHY_UD_REFUSED);
+
+	if (!w)
+		return;
+	qp->why.told_refused = true;
+	w->dqpn = dqpn;
+	of_way(w, way);
 }
 
 void why_refused(struct hca *h, struct qp *qp)

@@ -110,7 +110,7 @@ struct whys {
 /* Kept by a QP for its causes. */
 struct qp_why {
 	uint64_t told; /* bit per enum fault: of those that do not end it only the first is told */
-	bool told_state, told_route, told_pkey, told_icrc, told_flush_late, told_unsent;
+	bool told_state, told_route, told_pkey, told_icrc, told_flush_late, told_unsent, told_refused;
 	bool unsent; /* packets since the last retry were not sent, and the errno; 0: no socket has the address */
 	int unsent_err;
 	uint8_t last_op;
@@ -154,6 +154,8 @@ void why_uc_lost(struct hca *, struct qp *, psn_t expected, psn_t came, bool who
 void why_uc_came(const struct hca *, struct qp *);
 /* The host could not send packets of it on this way; err as of hca_unsent(). */
 void why_unsent(struct hca *, struct qp *, const struct route *, int err);
+/* The same, of hca_refused(). */
+void why_ud_refused(struct hca *, struct qp *, const struct route *, uint32_t dqpn);
 /* The responder has no receive for what came. */
 void why_refused(struct hca *, struct qp *);
 /* The part that every cause has; and that of a WR. */

@@ -15,6 +15,7 @@
 #include "../base/log.h"
 #include "../base/rights.h"
 #include "../shard/inbox.h"
+#include "../shard/net_refusal.h"
 #include "../base/clock.h"
 
 #define QUEUE 256u
@@ -378,14 +379,19 @@ void why_say_own(unsigned cause, const char *fmt, ...)
 
 bool why_sees(const struct session *viewer, uid_t uid) { return why_user_sees(viewer->uid, uid); }
 
-static void nothing(struct shard *, void *) {}
+static void look_job(struct shard *s, void *)
+{
+	refusals_look(s->net);
+	for (unsigned i = 0; i < devices_n; i++)
+		why_collect(s, i);
+}
 
 void why_each(const struct session *viewer, uint32_t qpn, void (*each)(const struct why_entry *, void *), void *arg)
 {
 	uint64_t after = 0;
 
-	for (unsigned i = 0; i < shards_n; i++) /* the turn that has shown a completion has ended */
-		shard_call(shards[i], nothing, NULL);
+	for (unsigned i = 0; i < shards_n; i++) /* and the turn that has shown a completion has ended */
+		shard_call(shards[i], look_job, NULL);
 	why_catch_up();
 	/* All rings at once in the order of their numbers: few, and seldom. */
 	for (;;) {

@@ -160,7 +160,7 @@ static void inside_put(struct words *t, const struct why_entry *e)
 static bool way_matters(unsigned cause)
 {
 	return cause == WHY_RETRY_SILENT || cause == WHY_RETRY_DEAF || cause == WHY_RETRY_LOSS ||
-	       cause == WHY_WAIT_ACK || cause == WHY_CM_UNREACHABLE || cause == WHY_WAIT_CM;
+	       cause == WHY_WAIT_ACK || cause == WHY_UD_REFUSED || cause == WHY_CM_UNREACHABLE || cause == WHY_WAIT_CM;
 }
 
 static unsigned refused_as(const struct refusal *r)

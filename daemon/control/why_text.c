@@ -460,6 +460,7 @@ void why_words(struct words *t, const struct why *w, bool by_rule)
 	case WHY_RX_STATE: case WHY_RX_ROUTE: case WHY_RX_PKEY: case WHY_RX_ICRC: drop_words(t, w); break;
 	case WHY_RX_PSN: packet_put(t, w); words_put(t, ", but rq_psn here is 0x%x", (unsigned)w->rq_psn); break;
 	case WHY_UNSENT: unsent_words(t, w); break;
+	case WHY_UD_REFUSED: words_put(t, "a datagram to "); route_put(t, w); words_put(t, " did not arrive"); break;
 	case WHY_FLUSH_LATE: flush_late_words(t, w); break;
 	default:
 		if (w->fault)

@@ -9,10 +9,12 @@
 
 #include "../../proto/bytes.h"
 #include "../../proto/hdr.h"
+#include "../../proto/opcode.h"
 #include "../base/clock.h"
 #include "net_gid.h"
 #include "net_priv.h"
 
+#define HDRS_LEN ((size_t)BTH_LEN + DETH_LEN)
 #define READ_MAX 64u /* in one go: anybody can make more */
 
 void refusal_wanted(int fd, bool ipv6)
@@ -60,34 +62,43 @@ static struct refusal *oldest(struct net *net)
 	return r;
 }
 
-/* false: the call itself has failed with it. */
-static bool note(struct net *net, const struct sock_extended_err *e, const struct sockaddr *to, uint32_t dqpn)
+/* false: the call itself has failed with it.  hdrs: len bytes of the packet. */
+static bool note(struct net *net, const struct net_sock *s, const struct sock_extended_err *e,
+		 const struct sockaddr *to, const uint8_t *hdrs, size_t len)
 {
-	struct refusal r = { .err = (int)e->ee_errno, .dqpn = dqpn, .at = clock_now() }, *old;
+	struct refusal r = { .err = (int)e->ee_errno, .at = clock_now() }, *old;
+	struct route way = { 0 };
 
 	if (!icmp_is(e))
 		return false;
+	if (len >= BTH_LEN)
+		r.dqpn = be24_get(hdrs + BTH_DQPN);
 	gid_of(r.dgid, to);
 	gid_of(r.by, SO_EE_OFFENDER(e));
 	r.here = net_gid_find(net, r.by);
 	r.prohibited = icmp_prohibits(e) || (r.err == ECONNREFUSED && !r.here && !gid_same(r.by, r.dgid));
 	if (r.err == EMSGSIZE)
 		r.mtu = e->ee_info;
-	old = known(net, r.dgid, dqpn);
+	old = known(net, r.dgid, r.dqpn);
 	*(old ? old : oldest(net)) = r;
+	if (len == HDRS_LEN && SVC_OF(hdrs[BTH_OPCODE]) == SVC_UD) {
+		memcpy(way.sgid, s->gid, 16);
+		memcpy(way.dgid, r.dgid, 16);
+		hca_refused(net->shard->hca[s->dev->index], be24_get(hdrs + BTH_LEN + DETH_SQPN), &way, r.dqpn, r.at);
+	}
 	return true;
 }
 
 /* false: there was none; *n: of ICMP messages. */
-static bool read_one(struct net *net, int fd, unsigned *n)
+static bool read_one(struct net *net, const struct net_sock *s, int fd, unsigned *n)
 {
 	_Alignas(struct cmsghdr) uint8_t cmsg[512];
 	union {
 		struct sockaddr sa;
 		struct sockaddr_in6 in6;
 	} to = { 0 };
-	uint8_t bth[BTH_LEN];
-	struct iovec iov = { bth, sizeof(bth) };
+	uint8_t hdrs[HDRS_LEN];
+	struct iovec iov = { hdrs, sizeof(hdrs) };
 	ssize_t len;
 	struct msghdr msg = { .msg_name = &to,
 			      .msg_namelen = sizeof(to),
@@ -102,8 +113,7 @@ static bool read_one(struct net *net, int fd, unsigned *n)
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
 		if ((c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR) ||
 		    (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_RECVERR))
-			*n += note(net, (const void *)CMSG_DATA(c), &to.sa,
-				   len == sizeof(bth) ? be24_get(bth + BTH_DQPN) : 0);
+			*n += note(net, s, (const void *)CMSG_DATA(c), &to.sa, hdrs, (size_t)len);
 	return true;
 }
 
@@ -113,9 +123,21 @@ bool refusals_read(struct net *net, const struct net_sock *s, const struct net_o
 
 	if (o->fd == s->fd) /* receives, too, and is told nothing */
 		return false;
-	for (unsigned i = 0; i < READ_MAX && read_one(net, o->fd, &n); i++)
+	for (unsigned i = 0; i < READ_MAX && read_one(net, s, o->fd, &n); i++)
 		;
 	return n;
+}
+
+static void all_read(struct net *net, const struct net_sock *s)
+{
+	for (unsigned i = 0; i < s->out_n; i++)
+		refusals_read(net, s, &s->out[i]);
+}
+
+void refusals_look(struct net *net)
+{
+	for (unsigned i = 0; i < net->sock_n; i++)
+		all_read(net, net->sock[i]);
 }
 
 bool refusal_find(struct net *net, const uint8_t sgid[16], const uint8_t dgid[16], uint32_t dqpn, mono_t since,
@@ -125,8 +147,8 @@ bool refusal_find(struct net *net, const uint8_t sgid[16], const uint8_t dgid[16
 	const struct net_sock *s = from ? from->sock : NULL;
 	const struct refusal *r;
 
-	for (unsigned i = 0; s && i < s->out_n; i++)
-		refusals_read(net, s, &s->out[i]);
+	if (s)
+		all_read(net, s);
 	r = known(net, dgid, dqpn);
 	r = r ? r : known(net, dgid, 0);
 	if (!r || mono_before(r->at, since))

@@ -29,6 +29,8 @@ struct refusal {
 void refusal_wanted(int fd, bool ipv6);
 /* Reads what came for this socket; false: no ICMP message.  Until it is read the next send fails with it, whomever that is to. */
 bool refusals_read(struct net *, const struct net_sock *, const struct net_out *);
+/* Reads what came for all: who asks why wants to know of now. */
+void refusals_look(struct net *);
 /* The last one of packets from one to the other, to that queue pair, if since then. */
 bool refusal_find(struct net *, const uint8_t sgid[16], const uint8_t dgid[16], uint32_t dqpn, mono_t since,
 		  struct refusal *);

@@ -212,6 +212,25 @@ static bool kept_back(struct rig *r, struct host *from, const struct burst *b)
 	return true;
 }
 
+START_TEST(not_arrived)
+{
+	struct route way = { .dgid = { [10] = 0xff, 0xff, 127, 0, 0, 9 } };
+	struct rig r;
+
+	open_rig(&r, QPT_UD);
+	hca_refused(r.a.h, r.a.qpn, &way, 0x77, r.now);
+	hca_refused(r.a.h, r.a.qpn, &way, 0x78, r.now); /* told once */
+	SAID(&r.a, UD_REFUSED, STAYS "a datagram to 127\\.0\\.0\\.9 QP 0x77 did not arrive$");
+	rig_fini(&r);
+	/* Others are not told so: nobody; QP 1; one that has answers. */
+	open_rig(&r, QPT_RC);
+	for (unsigned i = 0; i < 3; i++)
+		hca_refused(r.a.h, i < 2 ? i : r.a.qpn, &way, 0x77, r.now);
+	ck_assert(!hca_why(r.a.h, &(struct why){ 0 }));
+	rig_fini(&r);
+}
+END_TEST
+
 /* Not the peer's silence, if packets did not get out of the host: and then it matters why. */
 START_TEST(unsent)
 {
@@ -493,6 +512,6 @@ int main(void)
 
 	tcase_add_loop_test(t, receivers, 0, sizeof(rows) / sizeof(*rows));
 	suite_add_tcase(suite, t);
-	SUITE_ADD(suite, datagrams, naks, retries, unsent, psns, responses, send_queues, states, modify, words);
+	SUITE_ADD(suite, datagrams, naks, retries, unsent, not_arrived, psns, responses, send_queues, states, modify, words);
 	return suite_run(suite);
 }
