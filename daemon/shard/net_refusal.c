@@ -62,12 +62,20 @@ static struct refusal *oldest(struct net *net)
 	return r;
 }
 
+static void datagram_refused(const struct net *net, const struct net_sock *s, const struct refusal *r, uint32_t sqpn)
+{
+	struct route way = { 0 };
+
+	memcpy(way.sgid, s->gid, 16);
+	memcpy(way.dgid, r->dgid, 16);
+	hca_refused(net->shard->hca[s->dev->index], sqpn, &way, r->dqpn, r->at);
+}
+
 /* false: the call itself has failed with it.  hdrs: len bytes of the packet. */
 static bool note(struct net *net, const struct net_sock *s, const struct sock_extended_err *e,
 		 const struct sockaddr *to, const uint8_t *hdrs, size_t len)
 {
 	struct refusal r = { .err = (int)e->ee_errno, .at = clock_now() }, *old;
-	struct route way = { 0 };
 
 	if (!icmp_is(e))
 		return false;
@@ -81,11 +89,8 @@ static bool note(struct net *net, const struct net_sock *s, const struct sock_ex
 		r.mtu = e->ee_info;
 	old = known(net, r.dgid, r.dqpn);
 	*(old ? old : oldest(net)) = r;
-	if (len == HDRS_LEN && SVC_OF(hdrs[BTH_OPCODE]) == SVC_UD) {
-		memcpy(way.sgid, s->gid, 16);
-		memcpy(way.dgid, r.dgid, 16);
-		hca_refused(net->shard->hca[s->dev->index], be24_get(hdrs + BTH_LEN + DETH_SQPN), &way, r.dqpn, r.at);
-	}
+	if (len == HDRS_LEN && SVC_OF(hdrs[BTH_OPCODE]) == SVC_UD)
+		datagram_refused(net, s, &r, be24_get(hdrs + BTH_LEN + DETH_SQPN));
 	return true;
 }
 
