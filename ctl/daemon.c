@@ -3,6 +3,7 @@
 #include "daemon.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #include <rdmad/sock.h>
 
 #include "config.h"
+
+#define PATIENCE_MS 10000 /* for hello: who knows the daemon already waits for it */
 
 /* A connected socket of a daemon that may be trusted, or -errno. */
 static int daemon_at(const char *name)
@@ -79,10 +82,29 @@ static bool all_came(const struct msg_rep *rep, const int *fds, unsigned fd_n)
 	return false;
 }
 
-bool daemon_ask(int fd, const struct msg_req *req, struct msg_rep *rep, int *fds, unsigned fd_n)
+/* A signal ends the wait, too, for who handles it. */
+static bool answers(int fd, int ms)
 {
-	ssize_t n = sock_swap_fds(fd, req, msg_req_len(req->op), rep, sizeof(*rep), fds, fd_n);
+	int n = poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, ms);
 
+	if (!n)
+		errno = ETIMEDOUT;
+	return n > 0;
+}
+
+static bool ask(int fd, const struct msg_req *req, struct msg_rep *rep, int *fds, unsigned fd_n, int ms)
+{
+	ssize_t n = -1;
+
+	if (sock_request(fd, req, msg_req_len(req->op)) && answers(fd, ms))
+		n = sock_take_fds(fd, rep, sizeof(*rep), fds, fd_n);
+	if (n < 0 && errno == ETIMEDOUT) {
+		fprintf(stderr,
+			"rdmactl: the daemon takes connections but has not answered for %d s: it is stopped or frozen "
+			"(Ctrl-Z, a debugger, docker pause), or hangs\n",
+			PATIENCE_MS / 1000);
+		return false;
+	}
 	if (n != (ssize_t)sizeof(*rep)) {
 		fprintf(stderr, "rdmactl: the daemon closed the connection%s%s; its log says why\n", n < 0 ? ": " : "",
 			n < 0 ? strerror(errno) : "");
@@ -99,13 +121,18 @@ bool daemon_ask(int fd, const struct msg_req *req, struct msg_rep *rep, int *fds
 	return !rep->err && all_came(rep, fds, fd_n);
 }
 
+bool daemon_ask(int fd, const struct msg_req *req, struct msg_rep *rep, int *fds, unsigned fd_n)
+{
+	return ask(fd, req, rep, fds, fd_n, -1);
+}
+
 bool daemon_hello(int fd)
 {
 	struct msg_req req = { .op = MSG_HELLO,
 			       .hello = { .abi = RDMAD_ABI, .pid = (uint32_t)getpid(), .prog = "rdmactl" } };
 	struct msg_rep rep;
 
-	if (!daemon_ask(fd, &req, &rep, NULL, 0))
+	if (!ask(fd, &req, &rep, NULL, 0, PATIENCE_MS))
 		return false;
 	if (rep.hello.abi == RDMAD_ABI)
 		return true;

@@ -14,7 +14,7 @@
  * quiet: nothing is said if there is none, unless a name was given.
  */
 int daemon_find(const char *name, bool quiet);
-/* Says hello; false: not of this version. */
+/* Says hello; false: not of this version, or no answer. */
 bool daemon_hello(int fd);
 /* Both.  -1: said why not. */
 int daemon_open(const char *name);

@@ -226,8 +226,8 @@ static enum verdict daemon_step(struct doctor *d)
 
 	if (d->fd >= 0)
 		return d->greeted ? STEP_OK
-				  : doctor_say(d, STEP_FAILED, "daemon", "restart rdmad after an update",
-					       "rdmad does not understand this rdmactl");
+				  : doctor_say(d, STEP_FAILED, "daemon", "restart it",
+					       "an rdmad runs, but hangs, or is not of the version of this rdmactl");
 	if (doctor_port_taken(d, who, sizeof(who)))
 		return doctor_say(d, STEP_FAILED, "port",
 				  "end what has it (if it is the kernel: rmmod rdma_rxe), and try again",

@@ -127,13 +127,12 @@ static inline ssize_t sock_hear(int fd, struct msghdr *mh)
 }
 
 /*
- * A request, and the whole of its answer: the bytes received, or -1 and errno.  fds: the n (SOCK_FDS at most) first
- * descriptors that came with it, the caller's to close, -1 where none came; further ones are closed.
+ * The whole of an answer: the bytes received, or -1 and errno.  fds: the n (SOCK_FDS at most) first descriptors that came with it,
+ * the caller's to close, -1 where none came; further ones are closed.
  */
-static inline ssize_t sock_swap_fds(int fd, const void *req, size_t req_len, void *rep, size_t rep_len, int *fds,
-				    unsigned n)
+static inline ssize_t sock_take_fds(int fd, void *rep, size_t rep_len, int *fds, unsigned n)
 {
-	struct iovec out = { .iov_base = (void *)(uintptr_t)req, .iov_len = req_len }, iov = { rep, rep_len };
+	struct iovec iov = { rep, rep_len };
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(SOCK_FDS * sizeof(int))];
@@ -142,13 +141,11 @@ static inline ssize_t sock_swap_fds(int fd, const void *req, size_t req_len, voi
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof(ctl.buf)
 	};
 	struct cmsghdr *cm;
-	ssize_t got = sock_say(fd, &(struct msghdr){ .msg_iov = &out, .msg_iovlen = 1 });
+	ssize_t got = sock_hear(fd, &mh);
 	int one;
 
 	for (unsigned i = 0; i < n; i++)
 		fds[i] = -1;
-	if (got >= 0 || sock_is_over(errno))
-		got = sock_hear(fd, &mh);
 	cm = got > 0 ? CMSG_FIRSTHDR(&mh) : NULL;
 	if (!cm || cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
 		return got;
@@ -162,10 +159,20 @@ static inline ssize_t sock_swap_fds(int fd, const void *req, size_t req_len, voi
 	return got;
 }
 
-/* With one descriptor, or NULL. */
+/* A request; false: nothing will be heard of it. */
+static inline bool sock_request(int fd, const void *req, size_t req_len)
+{
+	struct iovec out = { .iov_base = (void *)(uintptr_t)req, .iov_len = req_len };
+
+	return sock_say(fd, &(struct msghdr){ .msg_iov = &out, .msg_iovlen = 1 }) >= 0 || sock_is_over(errno);
+}
+
+/* A request and its answer, with one descriptor, or NULL. */
 static inline ssize_t sock_swap(int fd, const void *req, size_t req_len, void *rep, size_t rep_len, int *fd_back)
 {
-	return sock_swap_fds(fd, req, req_len, rep, rep_len, fd_back, fd_back ? 1 : 0);
+	if (fd_back)
+		*fd_back = -1;
+	return sock_request(fd, req, req_len) ? sock_take_fds(fd, rep, rep_len, fd_back, fd_back ? 1 : 0) : -1;
 }
 
 /* sock_swap() with a descriptor that goes with the request (-1: none) and none that comes back. */
