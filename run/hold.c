@@ -46,6 +46,7 @@
 #define START_PATIENCE_MS 15000
 #define LOOK_MS           100 /* where the kernel has no pidfds (gVisor) */
 #define ANSWER_PATIENCE_S 10
+#define BY_SIGNAL         128 /* more: the number of the signal that ended it */
 
 enum ask { ASK_HELD, ASK_NOBODY, ASK_REFUSED };
 
@@ -220,7 +221,7 @@ static void starter_wait(pid_t daemon, int release)
 	while (!p[1].revents) {
 		poll(p, 2, p[0].fd < 0 ? LOOK_MS : -1);
 		if (waitpid(daemon, &status, WNOHANG) == daemon)
-			_exit(WIFEXITED(status) ? WEXITSTATUS(status) : RUN_FAILED);
+			_exit(WIFEXITED(status) ? WEXITSTATUS(status) : BY_SIGNAL + WTERMSIG(status));
 	}
 	if (read(release, &c, 1) == 1)
 		kill(daemon, SIGTERM);
@@ -334,6 +335,19 @@ static char **daemon_argv(const struct options *opt, const struct install *in, c
 	return argv;
 }
 
+static enum ask ended_at_once(struct asked *a, const struct options *opt, int status)
+{
+	char how[80];
+
+	if (status > BY_SIGNAL)
+		snprintf(how, sizeof(how), "by signal %d (%s)", status - BY_SIGNAL, strsignal(status - BY_SIGNAL));
+	else
+		snprintf(how, sizeof(how), "with status %d", status);
+	return refused(a, "it ended at once %s%s%s%s", how,
+		       opt->users || opt->profile_file ? "; " OWN_CONFIG " is what --users and --as ask for" : "",
+		       opt->log ? "; see " : "", opt->log ? opt->log : "");
+}
+
 /* Asks, and starts a daemon if none answers, until one answers at addr. */
 static enum ask start_and_ask(const struct options *opt, const struct install *in, const char *addr, int log,
 			      struct asked *a)
@@ -352,11 +366,7 @@ static enum ask start_and_ask(const struct options *opt, const struct install *i
 		}
 		starter_relay(&s);
 		if (starter_ended(&s, &status) && status) {
-			r = refused(a, "it ended at once with status %d%s%s%s", status,
-				    opt->users || opt->profile_file ? "; " OWN_CONFIG
-								      " is what --users and --as ask for"
-								    : "",
-				    opt->log ? "; see " : "", opt->log ? opt->log : "");
+			r = ended_at_once(a, opt, status);
 			break;
 		}
 		if (now_ms() > end) {

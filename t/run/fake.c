@@ -3,7 +3,7 @@
  * fake.c - a daemon that answers HELLO, HOLD and DUMP, with {}, and nothing else, for the tests of rdmad-run; also one that misbehaves.
  *
  * $FAKE is what it does: unset - as rdmad --private; silent - takes connections and never answers; version - is
- * of another version; fail - says why and ends with status 3; hangup - ends on the first request, and
+ * of another version; fail - says why and ends with status 3; killed - a signal ends it; hangup - ends on the first request, and
  * behaves from the second start on (the file $FAKE_MARK remembers); stop - stops each client that waits for the
  * answer to its HELLO, or for what is in its dump, and lets it go on, before it answers.  It appends its arguments to the file $FAKE_ARGS,
  * its configuration to $FAKE_CONF, and its process id to $FAKE_UP once it listens.
@@ -193,6 +193,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "fake: the reason\n");
 		return 3;
 	}
+	if (is("killed"))
+		raise(SIGKILL);
 	p[0] = (struct pollfd){ .fd = socket_listen(socket_arg(argc, argv)), .events = POLLIN };
 	fprintf(stderr, "fake: listening\n");
 	while (!held || holds || is("silent") || is("version")) {
