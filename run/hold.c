@@ -242,6 +242,10 @@ static bool starter_start(struct starter *s, const struct options *opt, char **a
 	int in = opt->own ? own_config(opt) : -1;
 	pid_t starter, daemon;
 
+	if (in < 0 && opt->own && errno == EFBIG) {
+		say("its configuration cannot be written: %s; raise ulimit -f", strerror(errno));
+		return false;
+	}
 	if (in < 0) /* why there is no configuration the daemon finds, too, and says */
 		in = nothing();
 	if (in < 0 || pipe2(out, O_CLOEXEC) || pipe2(release, O_CLOEXEC) || (starter = fork()) < 0) {

@@ -78,16 +78,16 @@ bool own_users(const struct options *opt)
 	return false;
 }
 
-static void users_put(int fd, const char *s)
+static void users_put(FILE *f, const char *s)
 {
 	const char *between = "users = {";
 
 	for (size_t n; *s; s += n + (s[n] == ',')) {
 		n = strcspn(s, ",");
-		dprintf(fd, "%s \"%.*s\"", between, (int)n, s);
+		fprintf(f, "%s \"%.*s\"", between, (int)n, s);
 		between = ",";
 	}
-	dprintf(fd, " }\n");
+	fputs(" }\n", f);
 }
 
 /* ---- addresses ------------------------------------------------------------------- */
@@ -180,34 +180,53 @@ static unsigned node_of(const struct options *opt, unsigned rail, unsigned n)
 	return opt->node[opt->spare ? rail % opt->nodes : rail * opt->nodes / n];
 }
 
-int own_config(const struct options *opt)
+static void config_put(FILE *f, const struct options *opt)
 {
-	int fd = memfd_create("rdmad.conf", MFD_CLOEXEC);
 	const unsigned n = devices_n(opt);
 	uint32_t a;
 
-	if (fd < 0)
-		return -1;
 	if (opt->users)
-		users_put(fd, opt->users);
+		users_put(f, opt->users);
 	if (opt->profile_file)
-		dprintf(fd, "include('%s')\n", opt->profile_file);
+		fprintf(f, "include('%s')\n", opt->profile_file);
 	for (unsigned i = 0; i < n; i++) { /* in one line: what is wrong with all of them is said once */
-		dprintf(fd, "%sdevice %s%u {", i ? " " : "", opt->profile ? "" : "rdmad", i);
+		fprintf(f, "%sdevice %s%u {", i ? " " : "", opt->profile ? "" : "rdmad", i);
 		if (opt->profile)
-			dprintf(fd, " profile = \"%s\"", opt->profile);
+			fprintf(f, " profile = \"%s\"", opt->profile);
 		if (opt->spare || (opt->profile && !opt->rails && !opt->ports))
-			dprintf(fd, " spare = true");
+			fprintf(f, " spare = true");
 		if (opt->rails)
-			dprintf(fd, " numa-node = %u", node_of(opt, i, n));
+			fprintf(f, " numa-node = %u", node_of(opt, i, n));
 		a = opt->own_addr ? 0 : opt->rails ? opt->addr[opt->host * n + i] : own_addr(opt, i);
 		if (opt->own_addr)
-			dprintf(fd, " addresses = { \"%s\" } }", opt->own_addr);
+			fprintf(f, " addresses = { \"%s\" } }", opt->own_addr);
 		else
-			dprintf(fd, " addresses = { \"%u.%u.%u.%u\" } }", a >> 24, a >> 16 & 255, a >> 8 & 255,
-				a & 255);
+			fprintf(f, " addresses = { \"%u.%u.%u.%u\" } }", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255);
 	}
-	dprintf(fd, "\n");
-	lseek(fd, 0, SEEK_SET);
-	return fd;
+	fputc('\n', f);
+}
+
+int own_config(const struct options *opt)
+{
+	int fd = memfd_create("rdmad.conf", MFD_CLOEXEC);
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f;
+	bool good;
+
+	if (fd < 0)
+		return -1;
+	f = open_memstream(&text, &len);
+	if (!f)
+		abort();
+	config_put(f, opt);
+	if (fclose(f))
+		abort();
+	good = pwrite(fd, text, len, 0) == (ssize_t)len;
+	free(text);
+	if (good)
+		return fd;
+	close(fd);
+	errno = EFBIG;
+	return -1;
 }

@@ -15,6 +15,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -292,10 +293,15 @@ int prog_check(const char *name, const char *bare)
 	return 0;
 }
 
+static void (*size_signal)(int) = SIG_DFL;
+
+void prog_sizes(void) { size_signal = signal(SIGXFSZ, SIG_IGN); }
+
 int prog_become(char **argv)
 {
 	int err;
 
+	signal(SIGXFSZ, size_signal);
 	execvp(argv[0], argv);
 	err = errno; /* of one that prog_check() has found */
 	say("cannot run %s: %s", argv[0],

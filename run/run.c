@@ -109,6 +109,7 @@ int main(int argc, char **argv)
 		return status;
 	if (opt.sweep.faults)
 		return sweep_main(&opt, argv[0], program);
+	prog_sizes();
 	if (!installed(&in, &opt))
 		return RUN_FAILED;
 	if (opt.hosts)

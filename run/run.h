@@ -129,7 +129,7 @@ bool own_profile(struct options *, char *name);
 bool own_users(const struct options *);
 /* --rails: chooses the addresses of all hosts. */
 void own_rails(struct options *);
-/* The configuration of --own's daemon, as a file to read from; -1: errno.  Addresses that no other daemon has. */
+/* The configuration of --own's daemon, as a file to read from; -1: errno, EFBIG: it cannot be written.  Addresses that no other daemon has. */
 int own_config(const struct options *);
 
 /*
@@ -169,6 +169,8 @@ void check_end(const struct options *);
 int prog_check(const char *name, const char *bare);
 /* Does not return, but with one of these, said why, if that cannot be. */
 int prog_become(char **argv);
+/* From here on a file that may not grow (ulimit -f) is an error, EFBIG, and not a signal that ends us; the program has it as it was. */
+void prog_sizes(void);
 #define PROG_LIB_LEN 64
 /* The run-time library of a sanitizer that the program needs: it has to be loaded before all others. */
 bool prog_runtime(const char *program, char name[PROG_LIB_LEN]);
