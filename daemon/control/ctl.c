@@ -106,8 +106,8 @@ static int socket_bind(int fd, const char *name, const struct conf *conf)
 	err = bind(fd, (struct sockaddr *)&sa, len) ? errno : 0;
 	if (err == EADDRINUSE && file && !is_socket(name))
 		err = ENOTSOCK; /* a file of somebody's: to connect to it is refused as to a socket that is left */
-	else if (err == EADDRINUSE && file && socket_stale(&sa, len) && !unlink(name))
-		err = bind(fd, (struct sockaddr *)&sa, len) ? errno : 0;
+	else if (err == EADDRINUSE && file && socket_stale(&sa, len))
+		err = (unlink(name) && errno != ENOENT) || bind(fd, (struct sockaddr *)&sa, len) ? errno : 0;
 	umask(mask);
 	if (err == EADDRINUSE && ctl.private)
 		log_info("%s is in use: another rdmad was faster", name);
@@ -121,7 +121,7 @@ static int socket_bind(int fd, const char *name, const struct conf *conf)
 			"another socket with --socket",
 			name, strerror(err));
 	else if (err)
-		log_err("cannot make the socket %s: %s", name, strerror(err));
+		log_err("cannot make the socket %s: %s; choose another name with --socket", name, strerror(err));
 	if (err)
 		return err;
 	if (file && conf->group != (gid_t)-1 && chown(name, (uid_t)-1, conf->group))
