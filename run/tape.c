@@ -8,6 +8,7 @@
 #include "tape.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -166,13 +167,29 @@ static void tape_take(struct tape *t, const json_t *dump)
 
 /* ---- the file -------------------------------------------------------------------------- */
 
+/*
+ * Of --record, opened once: a named pipe, as who reads it takes the first close for its end, and our own standard output or error,
+ * as a file that is opened anew loses what it has, and the program's output.
+ */
+static FILE *whole;
+
+static FILE *own_stream(const char *file)
+{
+	struct stat named, own;
+
+	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO && !stat(file, &named); fd++)
+		if (!fstat(fd, &own) && own.st_dev == named.st_dev && own.st_ino == named.st_ino)
+			return fdopen(fcntl(fd, F_DUPFD_CLOEXEC, 0), "w");
+	return NULL;
+}
+
 /* It is written beside the old one, which is whole until then; /dev/null, /dev/stdout and the like have nothing beside them. */
 static char *new_name(const char *file)
 {
 	struct stat st;
 	char *name;
 
-	if (!lstat(file, &st) && !S_ISREG(st.st_mode))
+	if (whole || (!lstat(file, &st) && !S_ISREG(st.st_mode)))
 		name = strdup(file);
 	else if (asprintf(&name, "%s.new", file) < 0)
 		name = NULL;
@@ -181,13 +198,11 @@ static char *new_name(const char *file)
 	return name;
 }
 
-static FILE *fifo; /* of --record: opened once, as who reads it takes the first close for its end */
-
 static bool json_write(json_t *j, const char *file)
 {
-	if (!fifo)
+	if (!whole)
 		return !json_dump_file(j, file, JSON_INDENT(1));
-	return !json_dumpf(j, fifo, JSON_INDENT(1)) && !fclose(fifo);
+	return !json_dumpf(j, whole, JSON_INDENT(1)) && !fclose(whole);
 }
 
 static bool tape_save(const struct tape *t, const char *file, char **argv, int status)
@@ -269,14 +284,17 @@ static struct tape replayed; /* of --replay */
 /* Is there room for it?  So that the program does not run in vain. */
 static bool record_can(const char *file)
 {
-	char *new = new_name(file);
-	FILE *f = fopen(new, "ae");
 	struct stat st;
+	char *new;
+	FILE *f;
 	bool good;
 
+	whole = own_stream(file);
+	new = new_name(file);
+	f = whole ? whole : fopen(new, "ae");
 	if (f && !fstat(fileno(f), &st) && S_ISFIFO(st.st_mode))
-		fifo = f;
-	good = fifo || (f && !fclose(f));
+		whole = f;
+	good = whole || (f && !fclose(f));
 	if (!good)
 		say("--record %s: %s", new, strerror(errno));
 	else if (strcmp(new, file))
