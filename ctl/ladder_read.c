@@ -215,11 +215,9 @@ static const struct {
 	/* It came, and that was all. */
 	{ "dropped:", FATE_DISCARDED, false, false },
 	{ "the ICRC is wrong", FATE_DISCARDED, false, false },
-	/* By a rule: it does not go on. */
+	/* By a rule: it does not go on.  What a rule answered a packet with is said of that, and of the answer, which comes. */
 	{ "dropped", FATE_LOST, false, false },
 	{ "swallowed", FATE_LOST, false, false },
-	{ "answered with", FATE_LOST, false, false },
-	{ "acknowledged, and dropped", FATE_LOST, false, false },
 };
 
 static void one_remark(struct rung *r, const char *s)
