@@ -372,7 +372,7 @@ static const struct rule *left_behind(struct rules *rs, struct flow *f, const st
 	r = swallows(rs, f, p);
 	if (r) {
 		v->drop = true;
-		say(v, r, "its ACK dropped");
+		say(v, r, "swallowed");
 		return r;
 	}
 	r = mono_before(p->now, s->hold_until) ? rule_get(rs, s->hold_rule) : NULL;

@@ -70,6 +70,18 @@ START_TEST(answers)
 }
 END_TEST
 
+START_TEST(swallowed)
+{
+	struct rule_suspect q = of_requester(0);
+
+	lab_begin(&lab, "rules: [{match: {packet: write}, do: swallow-ack}]");
+	pass(QP(1), QP(2), TAP_OUT, OP_WRITE_ONLY, 0);
+	pass(QP(1), QP(1), TAP_IN, OP_ACKNOWLEDGE, 0);
+	says(&q, 2, "rule 1: an answer to this PSN swallowed, 2 times");
+	lab_end(&lab);
+}
+END_TEST
+
 START_TEST(several)
 {
 	struct rule_suspect q = of_requester(0);
@@ -286,5 +298,5 @@ START_TEST(slowed)
 }
 END_TEST
 
-TEST_MAIN("blame", requests, answers, several, harmless, two_actions, datagrams, ghosts, strikes, ports,
+TEST_MAIN("blame", requests, answers, swallowed, several, harmless, two_actions, datagrams, ghosts, strikes, ports,
 	  connection_managers, forgotten, slowed)
