@@ -35,12 +35,12 @@ struct options {
 
 static void usage(void)
 {
-	fputs("usage: rdmactl cdi [options]     write a specification for podman, docker, Kubernetes: a container "
-	      "with\n"
-	      "                                 the device rdmad/hca=all has the libraries, socket and files\n"
+	fputs("usage: rdmactl [-s SOCKET] cdi [options]\n"
+	      "Write a specification for podman, docker, Kubernetes: a container with the device rdmad/hca=all has\n"
+	      "the libraries, socket and files.\n"
 	      "  -o, --output FILE   to this file, such as /etc/cdi/rdmad.json, instead of standard output\n"
-	      "  -l, --libs DIR      the libraries are there, rather than where rdmad-run or the installation has "
-	      "them\n"
+	      "  -l, --libs DIR      the libraries are there, rather than where rdmad-run or the installation\n"
+	      "                      has them\n"
 	      "  -t, --tree DIR      the files of the devices; within rdmad-run --sysfs=preload that is $" TREE_ENV
 	      "\n",
 	      stdout);

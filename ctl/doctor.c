@@ -25,9 +25,8 @@
 static void usage(void)
 {
 	fputs("usage: rdmactl [-j] [-s SOCKET] doctor PEER\n"
-	      "Try the path to a RoCEv2 peer (a name or an address) step by step: route, UDP port 4791, GID, MTU, "
-	      "the\n"
-	      "peer's connection manager, the ICRC of its answers. Say what is wrong and what to do about it.\n"
+	      "Try the path to a RoCEv2 peer (a name or an address) step by step: route, UDP port 4791, GID, MTU,\n"
+	      "the peer's connection manager, the ICRC of its answers. Say what is wrong and what to do about it.\n"
 	      "If no daemon runs, a private one is started.\n"
 	      "Exit status: 0 all is well; 1 something is wrong; 2 wrong arguments.\n",
 	      stdout);

@@ -27,11 +27,10 @@ struct options {
 
 static void usage(void)
 {
-	fputs("usage: rdmactl fault add [--seed N] FILE   put the rules of FILE (rdmad-fault(5)) into force; -: "
-	      "standard input\n"
-	      "       rdmactl fault list [--log]          list the rules, and how often each matched and acted; "
-	      "--log:\n"
-	      "                                           the decisions, packet by packet\n"
+	fputs("usage: rdmactl fault add [--seed N] FILE   put the rules of FILE (rdmad-fault(5)) into force; -:\n"
+	      "                                           standard input\n"
+	      "       rdmactl fault list [--log]          list the rules, and how often each matched and acted;\n"
+	      "                                           --log: the decisions, packet by packet\n"
 	      "       rdmactl fault clear [ID]            remove one rule, or all\n"
 	      "       rdmactl fault check FILE            say whether FILE is correct; needs no daemon\n",
 	      stdout);

@@ -36,12 +36,11 @@ struct options {
 static void usage(void)
 {
 	fputs("usage: rdmactl ladder [options] -o OUT.html|OUT.svg FILE...|live\n"
-	      "Draw a capture (pcapng, pcap; - is standard input) of RoCEv2 traffic as a sequence diagram; live: the\n"
-	      "packets that pass the daemon from now on, until ^C. Captures of several hosts become one diagram; "
-	      "their\n"
-	      "clocks are told apart by packets that both have.\n"
-	      "  -o, --output FILE      write to FILE, - is standard output; its ending says what: a page (.html) or\n"
-	      "                         a picture (.svg)\n"
+	      "Draw a capture (pcapng, pcap; - is standard input) of RoCEv2 traffic as a sequence diagram; live:\n"
+	      "the packets that pass the daemon from now on, until ^C. Captures of several hosts become one\n"
+	      "diagram; their clocks are told apart by packets that both have.\n"
+	      "  -o, --output FILE      write to FILE, - is standard output; its ending says what: a page (.html)\n"
+	      "                         or a picture (.svg)\n"
 	      "  -f, --format KIND      make html or svg, whatever the name\n"
 	      "  -q, --qp QPN,...       show only connections of these queue pairs, of either end\n"
 	      "  -p, --packets A[-B]    show only these packets of the file\n"
@@ -54,8 +53,8 @@ static void usage(void)
 	      "  -t, --title TEXT       use this title instead of the file's name\n"
 	      "      --theme KIND       auto (as the viewer prefers), light or dark\n"
 	      "With --json the diagram goes to standard output as JSON, without -o.\n"
-	      "Exit status: 0; 1 no daemon, or nothing could be written; 2 wrong arguments, or a file that cannot be\n"
-	      "read or has no RoCE packet.\n",
+	      "Exit status: 0; 1 no daemon, or nothing could be written; 2 wrong arguments, or a file that cannot\n"
+	      "be read or has no RoCE packet.\n",
 	      stdout);
 }
 

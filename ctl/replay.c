@@ -14,9 +14,9 @@
 static void usage(void)
 {
 	fputs("usage: rdmactl replay FILE [OPTION...] [PROGRAM...]\n"
-	      "Do to the packets of a run what was done to them in the one that rdmad-run --record FILE has written, "
-	      "and\n"
-	      "say where it departs from that: the same as rdmad-run --replay FILE [OPTION...] [PROGRAM...].\n"
+	      "Do to the packets of a run what was done to them in the one that rdmad-run --record FILE has\n"
+	      "written, and say where it departs from that: the same as\n"
+	      "rdmad-run --replay FILE [OPTION...] [PROGRAM...].\n"
 	      "  FILE               what rdmad-run --record wrote\n"
 	      "  OPTION             of rdmad-run, but for --socket: --report DIR, --explain, --capture FILE, ...\n"
 	      "  PROGRAM            if not given, the recorded one\n"

@@ -18,8 +18,8 @@
 static void usage(void)
 {
 	fputs("usage: rdmactl trace [options] [QP]\n"
-	      "Print what happened to the queue pairs: changes of state, first packets, timeouts, retransmissions, "
-	      "NAKs, errors.\n"
+	      "Print what happened to the queue pairs: changes of state, first packets, timeouts,\n"
+	      "retransmissions, NAKs, errors.\n"
 	      "  QP                 show this queue pair only (0x12 or 18)\n"
 	      "options:\n"
 	      "  -f, --follow       go on until the daemon ends or ^C\n"

@@ -12,12 +12,12 @@
 static void usage(void)
 {
 	fputs("usage: rdmactl why [options] [QP]\n"
-	      "Say what went wrong recently: error completions, queue pairs in ERR, refused verbs, connections that "
-	      "failed; and for what live programs wait.\n"
+	      "Say what went wrong recently: error completions, queue pairs in ERR, refused verbs, connections\n"
+	      "that failed; and for what live programs wait.\n"
 	      "  QP                 show all that concerns this queue pair (0x12 or 18), notes included\n"
 	      "options:\n"
-	      "  -a, --all          show notes, too, which may not be errors: dropped datagrams, flushes, killed "
-	      "programs\n"
+	      "  -a, --all          show notes, too, which may not be errors: dropped datagrams, flushes,\n"
+	      "                     killed programs\n"
 	      "  -n, --last N       show the last N only\n"
 	      "  -b, --brief        print one line for each\n"
 	      "  -s, --socket PATH  the daemon's socket\n"
