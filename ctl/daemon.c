@@ -138,7 +138,8 @@ bool daemon_hello(int fd)
 		return true;
 	rep.hello.version[sizeof(rep.hello.version) - 1] = 0;
 	fprintf(stderr,
-		"rdmactl: the daemon is of version %s (ABI %u), this is %s (ABI %u); restart it after the update\n",
+		"rdmactl: the daemon is of version %s (ABI %u), this is %s (ABI %u); restart it, or end the programs "
+		"that use it, if it is a private one\n",
 		rep.hello.version, rep.hello.abi, PACKAGE_VERSION, RDMAD_ABI);
 	return false;
 }

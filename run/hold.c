@@ -136,7 +136,8 @@ static enum ask ask(const char *addr, bool hold, struct asked *a)
 	if (!err && rep.err == EMFILE)
 		return refused(a, "you have all the connections to it that you may (rdmactl users)");
 	if (!err && (rep.err || rep.hello.abi != RDMAD_ABI))
-		return refused(a, "the daemon there is of another version of rdmad (restart it after an upgrade)");
+		return refused(a, "the daemon there is of another version of rdmad: restart it; a private one ends "
+				  "with the programs that use it, and --own starts another");
 	if (!err && hold) {
 		req = (struct msg_req){ .op = MSG_HOLD, .seq = 1 };
 		err = talk(a->fd, &req, &rep); /* a system daemon may refuse: it needs no hold */
