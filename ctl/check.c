@@ -32,7 +32,7 @@ static void usage(void)
 	      "  -v, --verbose     print notes, too\n"
 	      "  -j, --json        print JSON\n"
 	      "Exit status: 0 no finding; 1 findings; 2 wrong arguments, or a file that cannot be read or has\n"
-	      "no RoCE packet.\n",
+	      "no RoCE packet (with -f: none of that sender).\n",
 	      stdout);
 }
 
@@ -106,12 +106,18 @@ static struct packet packet_of(const struct frame *f, const uint8_t *data, size_
 	return p;
 }
 
+static void count(struct check *c, const struct frame *f)
+{
+	c->packets++;
+	c->judged += !c->find.has_from || gid_same(c->find.from, f->sgid);
+}
+
 /* data: from the BTH, with the ICRC. */
 static void packet(struct check *c, const struct frame *f, unsigned i, const uint8_t *data, size_t len)
 {
 	struct packet p;
 
-	c->packets++;
+	count(c, f);
 	if (len < BTH_LEN + ICRC_LEN) {
 		find_breach(&c->find, &(struct find_at){ .frame = f }, CHECK_HEADER, "%zu bytes behind the UDP header",
 			    len);
@@ -180,7 +186,7 @@ static void cut(struct check *c, struct frame *f)
 		return;
 	}
 	p.vague = piece == PIECE_VAGUE;
-	c->packets++;
+	count(c, f);
 	headers(c, &p);
 }
 
@@ -194,11 +200,11 @@ static void frame(struct check *c, struct frame *f, int link, const uint8_t *dat
 	case FRAME_OTHER: return;
 	case FRAME_CUT: cut(c, f); return;
 	case FRAME_FRAGMENT:
-		c->packets++;
+		count(c, f);
 		find_breach(&c->find, &at, CHECK_FRAGMENT, "an IP fragment");
 		return;
 	case FRAME_LENGTHS:
-		c->packets++;
+		count(c, f);
 		find_breach(&c->find, &at, CHECK_HEADER, "its UDP length and that of its IP packet do not fit");
 		return;
 	case FRAME_ROCE: break;
@@ -387,9 +393,10 @@ static int file(const char *name, const struct options *o)
 	if (frames(r))
 		status = c->find.findings > 0;
 	summary(r, o);
-	if (c->no_memory || !c->packets) {
+	if (c->no_memory || !c->judged) {
 		fprintf(stderr, "rdmactl: %s: %s\n", name,
 			c->no_memory   ? "not all could be checked: no memory"
+			: c->packets   ? "no packet of the sender of --from in it"
 			: c->cut       ? "its RoCEv2 packets are cut off too early: capture with -s 0"
 			: c->disturbed ? "a rule dropped or damaged its packets: of these none is judged"
 				       : "no RoCEv2 packet in it (UDP port 4791)");

@@ -13,6 +13,7 @@ struct check {
 	struct conv *conv;             /* of its interface */
 	struct cm *cm;                 /* exchanges of the connection manager; NULL: none yet */
 	uint64_t frames, packets, cut; /* cut: frames of which too little is there */
+	uint64_t judged;               /* of the packets, those of the sender that is asked about */
 	uint64_t disturbed;            /* frames that a rule dropped or damaged: not judged */
 	bool good;                     /* it has right ICRCs: where addresses were changed on the way it has none */
 	bool no_memory;
