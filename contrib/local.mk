@@ -56,7 +56,6 @@ EXTRA_DIST += \
 	debian/librdmad-verbs.lintian-overrides \
 	debian/not-installed \
 	debian/rdmad-dev.install \
-	debian/rdmad-doc.docs \
 	debian/rdmad-doc.install \
 	debian/rdmad.install \
 	debian/rules \
