@@ -18,6 +18,7 @@ PROTO_TESTS = \
 	t/proto/core_pace \
 	t/proto/core_path \
 	t/proto/core_cntr \
+	t/proto/core_psn \
 	t/proto/core_rate \
 	t/proto/core_rnr \
 	t/proto/core_route \
@@ -92,6 +93,8 @@ t_proto_core_qp_SOURCES = t/proto/core_qp.c t/proto/rig.c
 t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_pace_SOURCES = t/proto/core_pace.c t/proto/rig.c
 t_proto_core_pace_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_psn_SOURCES = t/proto/core_psn.c t/proto/rig.c
+t_proto_core_psn_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_path_SOURCES = t/proto/core_path.c t/proto/rig.c
 t_proto_core_path_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_turns_SOURCES = t/proto/core_turns.c t/proto/rig.c
