@@ -11,6 +11,7 @@
 #include "../proto/wr_kind.h"
 #include "ladder.h"
 
+#define DAMAGED_BACK  1024u        /* rungs among which one is looked for that was damaged where it arrived */
 #define ON_ITS_WAY_NS 10000000000u /* a packet is not longer on its way */
 #define PASSES_NS     1000000u     /* from one interface of a host to another */
 #define KEY_OF_BYTES  (1ull << 63)
@@ -251,6 +252,25 @@ static void remarks(struct rung *r, const char *comment)
 
 /* ---- both ends ----------------------------------------------------------------------- */
 
+/* A packet that a rule damages where it arrives has other bytes than when it left: the id that it had then, or else its own. */
+static uint64_t whole_id(const struct ladder *l, const struct taken *t, const struct frame *f, const uint8_t *data,
+			 uint64_t id)
+{
+	const struct stream *s;
+
+	if (t->dir != TAKEN_IN || !t->comment || !strstr(t->comment, "payload damaged"))
+		return id;
+	s = conv_stream(l->check.conv, f, SVC_OF(data[BTH_OPCODE]), be24_get(data + BTH_DQPN));
+	for (uint32_t k = 1; s && k <= l->n && k <= DAMAGED_BACK; k++) {
+		const struct rung *r = &l->rung[l->n - k];
+
+		if (r->stream == s->id && r->out && !r->arrived && r->op == data[BTH_OPCODE] &&
+		    r->psn == be24_get(data + BTH_PSN))
+			return r->id;
+	}
+	return id;
+}
+
 /* The rung of a packet that leaves, and now arrives; true: it was one. */
 static bool arrives(struct ladder *l, const struct taken *t, uint64_t id)
 {
@@ -343,7 +363,7 @@ static void packet(struct ladder *l, const struct taken *t, const struct frame *
 		return;
 	l->check.packets++;
 	id = frame_id(f, p.data, p.len) | KEY_OF_BYTES;
-	if (t->dir == TAKEN_IN && arrives(l, t, id))
+	if (t->dir == TAKEN_IN && arrives(l, t, whole_id(l, t, f, data, id)))
 		return;
 	if (t->dir == TAKEN_OUT && l->early_ns && left_late(l, t, id))
 		return;
