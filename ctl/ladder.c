@@ -431,11 +431,15 @@ static bool option(struct options *o, int c, uint32_t *max)
 static bool names_check(const struct options *o, const char *command, char *const *names, unsigned n)
 {
 	bool live = n && !strcmp(names[0], "live");
-	struct stat st;
+	struct stat st, out;
+	bool there = o->out && !stat(o->out, &out);
 
 	if (!n || n > CAPTURES_MAX)
 		return rdmactl_wrong(command, "name a capture, or up to %u, or live, not %u", CAPTURES_MAX, n), false;
 	for (unsigned i = 0; i < n; i++) {
+		if (there && !stat(names[i], &st) && S_ISREG(st.st_mode) && st.st_dev == out.st_dev &&
+		    st.st_ino == out.st_ino)
+			return rdmactl_wrong(command, "-o %s is the capture itself: name another file", o->out), false;
 		if (n > 1 && !strcmp(names[i], "live"))
 			return rdmactl_wrong(command, "live cannot be drawn together with files"), false;
 		if ((n > 1 || (o->span && !o->until)) && !strcmp(names[i], "-"))
