@@ -223,6 +223,14 @@ static char *daemon_arg_parse(char *text)
 	return text;
 }
 
+/* The rules of the first would silently not be there. */
+static char *impair_parse(const struct options *opt, char *text)
+{
+	if (opt->impair)
+		wrong("--fault %s: %s is there already; one file has all rules (rdmad-fault(5))", text, opt->impair);
+	return text;
+}
+
 static uint64_t seed_parse(const char *text)
 {
 	uint64_t n;
@@ -428,7 +436,7 @@ bool options_parse(struct options *opt, int argc, char **argv)
 		given++;
 		opt->bare = bare_option(c);
 		switch (c) {
-		case 'F': opt->impair = optarg; break;
+		case 'F': opt->impair = impair_parse(opt, optarg); break;
 		case OPT_SEED: opt->seeded = true; opt->seed = seed_parse(optarg); break;
 		case 's': opt->socket = hold_address(optarg); opt->socket_from = "--socket"; break;
 		case 'o': opt->own = true; opt->own_addr = optarg; break;
