@@ -301,6 +301,15 @@ static bool rights_leave(const struct conf *conf, bool own)
 	return true;
 }
 
+static const char *start_hint(int err)
+{
+	switch (err) {
+	case EMFILE: return "; raise LimitNOFILE (systemd) or ulimit -n";
+	case EAGAIN: return MSG_NO_TASK_HINT;
+	}
+	return "";
+}
+
 static bool shards_start(const struct conf *conf)
 {
 	sigset_t all, old;
@@ -317,7 +326,7 @@ static bool shards_start(const struct conf *conf)
 	for (unsigned i = 0; i < shards_n && !err; i++) {
 		err = shard_start(i, conf->io);
 		if (err)
-			log_err("cannot start shard %u: %s", i, strerror(err));
+			log_err("cannot start shard %u: %s%s", i, strerror(err), start_hint(err));
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return !err;

@@ -250,7 +250,7 @@ static bool starter_start(struct starter *s, const struct options *opt, char **a
 	if (in < 0) /* why there is no configuration the daemon finds, too, and says */
 		in = nothing();
 	if (in < 0 || pipe2(out, O_CLOEXEC) || pipe2(release, O_CLOEXEC) || (starter = fork()) < 0) {
-		say("cannot start %s: %s", argv[0], strerror(errno));
+		say("cannot start %s: %s%s", argv[0], strerror(errno), errno == EAGAIN ? MSG_NO_TASK_HINT : "");
 		return false;
 	}
 	if (starter == 0) {
@@ -261,7 +261,8 @@ static bool starter_start(struct starter *s, const struct options *opt, char **a
 		if (daemon == 0)
 			daemon_exec(argv[0], argv, in, out[1], log);
 		if (daemon < 0) {
-			dprintf(out[1], "rdmad-run: cannot start %s: %s\n", argv[0], strerror(errno));
+			dprintf(out[1], "rdmad-run: cannot start %s: %s%s\n", argv[0], strerror(errno),
+				errno == EAGAIN ? MSG_NO_TASK_HINT : "");
 			_exit(RUN_FAILED);
 		}
 		close(out[0]);

@@ -45,6 +45,8 @@ enum msg_op {
 
 /* Advice to who is told ENFILE by a daemon. */
 #define MSG_NO_FD_HINT "end programs, or raise LimitNOFILE (systemd) or ulimit -n where it is started"
+/* Of a thread or process that cannot be made. */
+#define MSG_NO_TASK_HINT "; raise TasksMax (systemd), pids.max (a container's) or ulimit -u"
 
 #define MSG_CAPTURE_QPS 16
 #define MSG_RUNS        4
