@@ -11,8 +11,10 @@
 
 #include <rdmad/keep.h>
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -51,12 +53,17 @@ static void steer_fill(const struct rd_qp *qp, struct steer *r)
 /* A sealed memfd, mapped; or an errno. */
 static int steer_make(const struct rd_qp *qp, uint32_t flow_n, uint32_t code_n, struct steer **out, size_t *len)
 {
-	int fd = memfd_create("rdmad-steer", MFD_CLOEXEC | MFD_ALLOW_SEALING), err = errno;
 	struct steer *r = MAP_FAILED;
+	struct rlimit rl;
+	int fd, err;
 
 	*len = sizeof(*r) + flow_n * sizeof(struct steer_hit) + code_n * sizeof(struct steer_insn);
+	/* Beyond the limit ftruncate() sends a signal. */
+	if (getrlimit(RLIMIT_FSIZE, &rl) || rl.rlim_cur < *len)
+		return -EFBIG;
+	fd = memfd_create("rdmad-steer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
-		return -err;
+		return -errno;
 	if (!ftruncate(fd, (off_t)*len) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
 		r = mmap(NULL, *len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	err = errno;

@@ -3,6 +3,7 @@
 #include "fixture.h"
 
 #include <stdio.h>
+#include <sys/resource.h>
 
 #define WQS    4u
 #define TABLE  8u
@@ -191,7 +192,10 @@ START_TEST(rss_refused)
 				      .create_flags = IBV_WQ_FLAGS_CVLAN_STRIPPING };
 	struct ibv_rwq_ind_table_init_attr ta = { .log_ind_tbl_size = 20 };
 	struct ibv_rx_hash_conf c = conf;
+	struct rlimit was;
+	struct ibv_qp *qp;
 	struct scene s;
+	int err;
 
 	scene_open(&s);
 	a.pd = s.f.pd;
@@ -209,6 +213,13 @@ START_TEST(rss_refused)
 	c = conf;
 	c.rx_hash_fields_mask |= IBV_RX_HASH_IPSEC_SPI;
 	ck_assert(!rss_qp(&s, &c) && errno == EOPNOTSUPP);
+	/* The table is shared memory, which ulimit -f bounds, as it does Check's notes. */
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &was), 0);
+	setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 0, was.rlim_max });
+	qp = rss_qp(&s, &conf);
+	err = errno;
+	setrlimit(RLIMIT_FSIZE, &was);
+	ck_assert(!qp && err == EFBIG);
 	scene_close(&s);
 }
 END_TEST
