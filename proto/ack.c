@@ -281,8 +281,6 @@ static void data_resp(struct hca *h, struct qp *qp, const struct burst *b)
 		return;
 	if (!clear)
 		implied_nak(h, qp, psn_add(b->psn, b->n - 1));
-	else if (qp->req.rnr_wait)
-		count(h, HCA_STAT_STALE_RESP, b->n);
 	else if (opcode_get(b->op_first)->kind == KIND_RESP)
 		read_resp(h, qp, b);
 	else

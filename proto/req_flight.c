@@ -97,12 +97,11 @@ void req_acked_all(struct hca *h, struct qp *qp)
 	timed(h, qp);
 	if (!psn_before(q->una, q->owed_end))
 		path_owed(h, qp, false);
-	if (!q->rnr_wait) {
-		if (psn_eq(q->una, q->next) || !qp->attr.timeout)
-			timer_stop(&qp->timer);
-		else
-			req_watch(h, qp);
-	}
+	q->rnr_wait = false; /* if it was, then for the packet at una */
+	if (psn_eq(q->una, q->next) || !qp->attr.timeout)
+		timer_stop(&qp->timer);
+	else
+		req_watch(h, qp);
 }
 
 /* ---- falling back ------------------------------------------------------ */

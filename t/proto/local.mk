@@ -8,6 +8,7 @@ PROTO_TESTS = \
 	t/proto/cm_strange \
 	t/proto/cm_forged \
 	t/proto/secret \
+	t/proto/core_ack \
 	t/proto/core_cnp \
 	t/proto/core_cong \
 	t/proto/core_edge \
@@ -93,6 +94,8 @@ t_proto_core_qp_SOURCES = t/proto/core_qp.c t/proto/rig.c
 t_proto_core_qp_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_pace_SOURCES = t/proto/core_pace.c t/proto/rig.c
 t_proto_core_pace_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_ack_SOURCES = t/proto/core_ack.c t/proto/rig.c
+t_proto_core_ack_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_psn_SOURCES = t/proto/core_psn.c t/proto/rig.c
 t_proto_core_psn_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_path_SOURCES = t/proto/core_path.c t/proto/rig.c
