@@ -15,6 +15,7 @@ PROTO_TESTS = \
 	t/proto/core_fault \
 	t/proto/core_keep \
 	t/proto/core_loss \
+	t/proto/core_mend \
 	t/proto/core_ops \
 	t/proto/core_pace \
 	t/proto/core_path \
@@ -96,6 +97,8 @@ t_proto_core_pace_SOURCES = t/proto/core_pace.c t/proto/rig.c
 t_proto_core_pace_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_ack_SOURCES = t/proto/core_ack.c t/proto/rig.c
 t_proto_core_ack_LDADD = $(PROTO_TEST_LIBS)
+t_proto_core_mend_SOURCES = t/proto/core_mend.c t/proto/rig.c
+t_proto_core_mend_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_psn_SOURCES = t/proto/core_psn.c t/proto/rig.c
 t_proto_core_psn_LDADD = $(PROTO_TEST_LIBS)
 t_proto_core_path_SOURCES = t/proto/core_path.c t/proto/rig.c
