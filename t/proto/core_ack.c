@@ -197,5 +197,34 @@ START_TEST(no_room_for_all) /* conf: rule 4.9 */
 }
 END_TEST
 
+/* What is lost at once halves the window once, however many NAKs tell of it; a timeout does each time. */
+START_TEST(window_of_losses)
+{
+	uint64_t window;
+	struct qp *qp;
+	struct rig r;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	qp = qp_get(r.a.h, r.a.qpn);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 100 * MTU);
+	window = qp->path->window;
+	for (unsigned i = 1; i <= 2; i++) {
+		sends(&r);
+		answer(&r, OP_ACKNOWLEDGE, conf_rc.psn + i, aeth_nak(NAK_PSN_SEQ));
+		ck_assert_uint_ge(qp->path->window, window / 2);
+		ck_assert_uint_lt(qp->path->window, window / 2 + 61440);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		sends(&r);
+		window = qp->path->window;
+		r.now = hca_deadline(r.a.h);
+		hca_tick(r.a.h, r.now);
+		ck_assert_uint_eq(qp->path->window, window / 2);
+	}
+	rig_fini(&r);
+}
+END_TEST
+
 TEST_MAIN("core_ack", few_acks, acks_of_a_long_one, taken_after_all, read_that_waits, answer_of_another,
-	  no_room_for_all)
+	  no_room_for_all, window_of_losses)
