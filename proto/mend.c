@@ -18,7 +18,6 @@ void mend_stop(struct qp *qp)
 static void failed(struct path *p)
 {
 	p->keeps = false;
-	p->misses = 0;
 	p->untried_n = p->untried_n < UNTRIED_MOST ? (uint8_t)(2 * p->untried_n + 1) : UNTRIED_MOST;
 	p->untried = p->untried_n;
 }

@@ -83,8 +83,6 @@ void req_progress(struct hca *h, struct qp *qp)
 	/* In SQD what has not begun waits, the wrong ones as well. */
 	if (q->head != q->tail && q->head == q->next && sq_at(q, q->head)->fault &&
 	    !(qp->state == QPS_SQD && q->head == q->begun)) {
-		if (q->begun == q->head)
-			q->begun++;
 		fault_act(h, qp, sq_at(q, q->head)->fault);
 		return;
 	}

@@ -102,8 +102,6 @@ bool resp_tx(struct hca *h, struct qp *qp, struct burst *b)
 {
 	struct resp *r = &qp->resp;
 
-	if (!qp_reliable(qp))
-		return false;
 	/* An ACK behind a response would say that it was sent. */
 	if (r->rd_cur != r->rd_tail && rate_kbps(&qp->rate) && !rate_may(h, qp))
 		return false;
