@@ -77,14 +77,14 @@ static void send_rej_timeout(struct cm *c, struct cm_id *i)
 	send_rej(c, i, REJ_TIMEOUT, guid, sizeof(guid), NULL);
 }
 
-void send_mra(struct cm *c, struct cm_id *i, uint8_t timeout)
+void send_mra(struct cm *c, struct cm_id *i)
 {
 	struct cm_msg m = { .attr = CM_MRA, .tid = i->tid };
 
 	m.mra.local_id = i->id;
 	m.mra.remote_id = i->remote_id;
 	m.mra.msg = i->passive ? REJ_OF_REQ : REJ_OF_REP;
-	m.mra.timeout = timeout;
+	m.mra.timeout = CM_MRA_TIMEOUT;
 	id_send(c, i, &m);
 }
 
@@ -315,18 +315,6 @@ int cm_disconnect(struct cm *c, uint32_t id, const uint8_t *data, mono_t now)
 		send_drep(c, i, data);
 		id_timewait(c, i);
 	}
-	return 0;
-}
-
-int cm_mra(struct cm *c, uint32_t id, uint8_t timeout, mono_t now)
-{
-	struct cm_id *i = owned(c, id);
-
-	cm_clock(c, now);
-	if (!i || timeout > 31 || (i->state != CM_REQ_RCVD && i->state != CM_REP_RCVD))
-		return EINVAL;
-	send_mra(c, i, timeout);
-	id_state(c, i, i->passive ? CM_MRA_REQ_SENT : CM_MRA_REP_SENT);
 	return 0;
 }
 

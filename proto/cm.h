@@ -129,12 +129,6 @@ int cm_reject(struct cm *, uint32_t id, uint16_t reason, const uint8_t *ari, uin
  */
 int cm_disconnect(struct cm *, uint32_t id, const uint8_t *data, mono_t now);
 
-/*
- * REQ or REP received: asks the peer for patience, timeout as in struct cm_mra.  The agent does it unasked when the
- * peer repeats itself and half the time that the peer gives for an answer is over (rule 7.6).
- */
-int cm_mra(struct cm *, uint32_t id, uint8_t timeout, mono_t now);
-
 /* UD: asks for the QP behind a service.  req: all but request_id.  Repeated 15 times; given up after 16 x 4096 ms. */
 int cm_sidr(struct cm *, const struct cm_sidr_req *, const struct route *, void *host, uint32_t *id, mono_t now);
 /*

@@ -179,7 +179,7 @@ static inline struct route route_back(const struct route *r)
 
 /* ---- cm.c ---- */
 
-void send_mra(struct cm *, struct cm_id *, uint8_t timeout);
+void send_mra(struct cm *, struct cm_id *);
 void send_dreq(struct cm *, struct cm_id *, const uint8_t *data);
 void send_drep(struct cm *, struct cm_id *, const uint8_t *data);
 void id_timewait(struct cm *, struct cm_id *);

@@ -34,7 +34,7 @@ static bool ask_patience(struct cm *c, struct cm_id *i, const struct in *)
 {
 	if (mono_since(c->now, i->asked) < i->answer_ns / 2)
 		return true;
-	send_mra(c, i, CM_MRA_TIMEOUT);
+	send_mra(c, i);
 	id_state(c, i, i->passive ? CM_MRA_REQ_SENT : CM_MRA_REP_SENT);
 	return true;
 }

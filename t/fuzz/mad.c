@@ -14,7 +14,7 @@
 
 #define IDS   64u
 #define PEERS 8u
-#define OPS   18u
+#define OPS   17u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -240,13 +240,9 @@ static void step(struct fuzz *f)
 		id = pick(f);
 		cm_reject(f->cm, id, next(f), f->p < f->end ? f->p : NULL, f->p < f->end, NULL, f->now);
 		break;
-	case 13:
-		id = pick(f);
-		cm_mra(f->cm, id, next(f), f->now);
-		break;
-	case 14: cm_sidr_reply(f->cm, pick(f), &sidr, f->now); break;
-	case 15: let_go(f, pick(f)); break;
-	case 16: pass(f, (uint64_t)next(f) << (next(f) % 36)); break;
+	case 13: cm_sidr_reply(f->cm, pick(f), &sidr, f->now); break;
+	case 14: let_go(f, pick(f)); break;
+	case 15: pass(f, (uint64_t)next(f) << (next(f) % 36)); break;
 	default:
 		id = pick(f);
 		cm_established(f->cm, id, f->now);

@@ -80,3 +80,14 @@ void connected(void)
 	ck_assert_ptr_eq(b->note[b->notes - 1].host, &idb);
 	ck_assert_uint_eq(b->note[b->notes - 1].msg.rtu.data[1], 8);
 }
+
+void asks(uint8_t timeout)
+{
+	struct cm_msg m = { .attr = CM_MRA };
+	struct gsi g = { .route = net_route(b) };
+
+	m.mra = (struct cm_mra){ .local_id = idb, .remote_id = ida, .msg = REJ_OF_REQ, .timeout = timeout };
+	cm_msg_put(g.mad, &m);
+	cm_rx(a->cm, &g, net.now);
+	ck_assert_int_eq(sa(), CM_MRA_REQ_RCVD);
+}

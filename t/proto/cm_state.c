@@ -340,14 +340,10 @@ START_TEST(patience) /* conf: rule 7.6 */
 {
 	mono_t t0;
 
-	begin(); /* asked for by the program */
+	begin(); /* as peers ask for it at once */
 	t0 = net.now;
 	called();
-	ck_assert_int_eq(cm_mra(b->cm, idb, 24, net.now), 0);
-	ck_assert_int_eq(cm_mra(b->cm, idb, 24, net.now), EINVAL);
-	net_run(&net);
-	ck_assert_int_eq(sa(), CM_MRA_REQ_RCVD);
-	ck_assert_int_eq(sb(), CM_MRA_REQ_SENT);
+	asks(24);
 	net_until(&net, mono_add(t0, 65536 * MS_NS));
 	ck_assert_uint_eq(seen[0][CM_REQ], 1 + 65536 / 4608); /* in the rhythm agreed on, and not counted: */
 	lose[1] = 1000;
@@ -440,8 +436,7 @@ START_TEST(times_of_the_peer) /* conf: rule 7.6 */
 	net_run(&net);
 	idb = b->note[0].id;
 	t0 = net.now;
-	ck_assert_int_eq(cm_mra(b->cm, idb, 20, net.now), 0);
-	net_run(&net);
+	asks(20);
 	lose[1] = 1000;
 	net_until(&net, mono_add(t0, (4096 + 4 * 768) * MS_NS - 1));
 	ck_assert_int_eq(sa(), CM_MRA_REQ_RCVD);

@@ -197,7 +197,7 @@ START_TEST(no_room_for_all) /* conf: rule 4.9 */
 }
 END_TEST
 
-/* What is lost at once halves the window once, however many NAKs tell of it; a timeout does each time. */
+/* NAKs of the same losses halve the window once; a timeout does each time. */
 START_TEST(window_of_losses)
 {
 	uint64_t window;
