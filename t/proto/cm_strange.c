@@ -492,6 +492,7 @@ START_TEST(past_strangers)
 	enum { MORE = 300 };
 	struct cm_msg req, got;
 	uint32_t late;
+	struct gsi g;
 
 	begin();
 	for (uint32_t i = 1; i <= MORE; i++) {
@@ -506,10 +507,19 @@ START_TEST(past_strangers)
 	ck_assert_uint_eq(got.rej.remote_id, MORE);
 	req.req.ca_guid++; /* another peer's, of that number */
 	ck_assert_uint_eq(answer_to(b, &req, &got), 0);
+	req.req.ca_guid--; /* or that of one at another address */
+	req.req.path.sgid[15]++;
+	g.route = net_route(a);
+	g.route.sgid[15]++;
+	cm_msg_put(g.mad, &req);
+	cm_rx(b->cm, &g, net.now);
+	ck_assert(!cm_tx(b->cm, &g));
 	req = req_of(1, 0);
 	req.req.service_id++;
 	ck_assert_uint_eq(answer_to(b, &req, &got), 0);
 	cm_id_free(b->cm, late, net.now);
+	while (cm_tx(b->cm, &g)) /* to those who called */
+		;
 	net_run(&net);
 	end();
 }

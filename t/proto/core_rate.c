@@ -241,5 +241,32 @@ START_TEST(refused)
 }
 END_TEST
 
+/* The rate changes while a burst is not paid for: at a higher one it is sooner, at a lower one as was granted. */
+START_TEST(changed_in_between)
+{
+	const uint32_t kbps[] = { 10 * KBPS, 0, KBPS / 10, KBPS };
+	uint64_t left[4];
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct burst b;
+		struct rig r;
+
+		rig_init(&r, LINK_WIRE);
+		rig_connect(&r, &conf_rc);
+		ck_assert_int_eq(hca_qp_rate(r.a.h, r.a.qpn, KBPS, 50000, r.now), 0);
+		SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = BUF_LEN);
+		while (take(&r, &r.a, &b))
+			;
+		ck_assert_int_eq(hca_qp_rate(r.a.h, r.a.qpn, kbps[i], kbps[i] ? 50000 : 0, r.now), 0);
+		left[i] = mono_since(qp_of(&r.a)->rate.next, r.now);
+		rig_fini(&r);
+	}
+	ck_assert_uint_ge(left[3], 1 * MS);
+	ck_assert_uint_eq(left[0], left[3] / 10);
+	ck_assert_uint_eq(left[1], 0);
+	ck_assert_uint_eq(left[2], left[3]);
+}
+END_TEST
+
 TEST_MAIN("core_rate", writes_and_sends, read_responses, datagrams, bursts, two_limits, debt_is_paid, acks_take_little,
-	  with_loss, refused)
+	  with_loss, refused, changed_in_between)
