@@ -226,5 +226,26 @@ START_TEST(window_of_losses)
 }
 END_TEST
 
+/* Responses of a READ that are more than it has, in one burst: refused before any is stored. */
+START_TEST(more_than_asked) /* conf: rule 4.6 */
+{
+	static uint8_t data[3 * MTU] = { 1 };
+	struct burst b;
+	struct rig r;
+
+	rig_init(&r, LINK_LOCAL);
+	rig_connect(&r, &conf_rc);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_READ, .len = 2 * MTU);
+	ck_assert_uint_eq(sends(&r), 1);
+	b = pkt_from(&r, &r.b, OP_READ_RESP_FIRST, conf_rc.psn);
+	b.op_last = OP_READ_RESP_MIDDLE;
+	b.n = 3;
+	pkt_give(&r, &r.a, &b, data, 3 * MTU);
+	ck_assert_uint_eq(wc_status(&r.a, 1), WC_BAD_RESP_ERR);
+	ck_assert_uint_eq(r.a.buf[0], 0);
+	rig_fini(&r);
+}
+END_TEST
+
 TEST_MAIN("core_ack", few_acks, acks_of_a_long_one, taken_after_all, read_that_waits, answer_of_another,
-	  no_room_for_all, window_of_losses)
+	  more_than_asked, no_room_for_all, window_of_losses)

@@ -173,4 +173,34 @@ START_TEST(states)
 }
 END_TEST
 
-TEST_MAIN("core_cntr", once, failures, malformed, settled, states)
+/* A WRITE that the responder refuses counts as failed; not one for which it has no receive WR, and no READ. */
+START_TEST(only_writes_fail)
+{
+	static const struct {
+		uint8_t op;
+		bool wrong;
+		uint64_t failed;
+	} t[] = { { OP_WRITE_ONLY_IMM, false, 0 }, { OP_WRITE_ONLY, true, 1 }, { OP_READ_REQUEST, true, 0 } };
+
+	for (unsigned i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		struct comp_cntr c = { 0 };
+		struct burst b;
+		struct rig r;
+
+		rig_init(&r, LINK_WIRE);
+		rig_connect(&r, &conf_rc);
+		qp_get(r.b.h, r.b.qpn)->cntr[CNTR_REMOTE_WRITE] = &c;
+		b = pkt_from(&r, &r.a, t[i].op, conf_rc.psn);
+		b.dma_len = 8;
+		b.rkey ^= t[i].wrong;
+		pkt_give(&r, &r.b, &b, "12345678", t[i].op == OP_READ_REQUEST ? 0 : 8);
+		ck_assert(take(&r, &r.b, &b));
+		ck_assert_uint_ne(aeth_type(b.syndrome), AETH_ACK);
+		ck_assert_uint_eq(c.failed, t[i].failed);
+		ck_assert_uint_eq(c.done, 0);
+		rig_fini(&r);
+	}
+}
+END_TEST
+
+TEST_MAIN("core_cntr", once, failures, malformed, only_writes_fail, settled, states)

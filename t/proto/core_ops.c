@@ -435,5 +435,38 @@ START_TEST(many)
 }
 END_TEST
 
+/* UC: each message that is dropped counts, but only once. */
+START_TEST(each_dropped_one_counts) /* conf: rule 4.10 */
+{
+	static uint8_t data[512];
+	struct link_conf c = conf_rc;
+	struct burst b;
+	struct rig r;
+
+	c.type = QPT_UC;
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &c);
+	for (unsigned i = 0; i < 4; i++) {
+		b = pkt_from(&r, &r.a, SVC_UC | (i & 1 ? OP_WRITE_LAST : OP_WRITE_FIRST), c.psn + i);
+		b.dma_len = 1024;
+		b.rkey ^= 1;
+		pkt_give(&r, &r.b, &b, data, 512);
+		ck_assert_uint_eq(fault_n(&r.b, "UC_RKEY"), 1 + i / 2);
+	}
+	for (unsigned i = 4; i < 6; i++) {
+		b = pkt_from(&r, &r.a, SVC_UC | OP_WRITE_ONLY, c.psn + i);
+		b.dma_len = 512;
+		b.rkey ^= 1;
+		pkt_give(&r, &r.b, &b, data, 512);
+		ck_assert_uint_eq(fault_n(&r.b, "UC_RKEY"), i - 1);
+	}
+	b = pkt_from(&r, &r.a, SVC_UC | OP_WRITE_LAST, c.psn + 8); /* of one that began in a gap */
+	pkt_give(&r, &r.b, &b, data, 512);
+	ck_assert_uint_eq(fault_n(&r.b, "UC_GAP"), 1);
+	ck_assert_uint_eq(stat_n(&r.b, HCA_STAT_UC_DROPPED), 5);
+	rig_fini(&r);
+}
+END_TEST
+
 TEST_MAIN("core_ops", rc_write, rc_write_imm, rc_send, rc_read, uc_ops, xrc_ops, rc_atomics, ud_send, ud_group, ud_grh,
-	  uc_established, half_old_responses, all_signaled, other_mtu, bits, many)
+	  uc_established, half_old_responses, all_signaled, other_mtu, bits, many, each_dropped_one_counts)

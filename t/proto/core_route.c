@@ -77,4 +77,28 @@ START_TEST(packets)
 }
 END_TEST
 
-TEST_MAIN("core_route", as_asked, marked_where_open, packets)
+/* Packets in flight when the address changes are sent again to the new one: nobody may be at the old one. */
+START_TEST(in_flight) /* conf: section 5 */
+{
+	struct qp_attr sqd = { .state = QPS_SQD, .av.sgid_index = 1 };
+	struct rig r;
+	struct burst b;
+
+	rig_init(&r, LINK_WIRE);
+	rig_connect(&r, &conf_rc);
+	SEND_WR(&r, &r.a, .id = 1, .op = WR_WRITE, .len = 8);
+	ck_assert(take(&r, &r.a, &b));
+	memcpy(sqd.av.dgid, r.b.gid, 16);
+	sqd.av.dgid[15] = 99;
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &sqd, QPA_STATE, r.now), 0);
+	ck_assert(!take(&r, &r.a, &b));
+	ck_assert_int_eq(hca_qp_modify(r.a.h, r.a.qpn, &sqd, QPA_AV, r.now), 0);
+	ck_assert(take(&r, &r.a, &b));
+	ck_assert_uint_eq(b.psn.v, conf_rc.psn);
+	ck_assert_uint_eq(b.route.dgid[15], 99);
+	ck_assert(b.ackreq);
+	rig_fini(&r);
+}
+END_TEST
+
+TEST_MAIN("core_route", as_asked, marked_where_open, packets, in_flight)
