@@ -27,13 +27,15 @@ def captures_begin():
 
 
 def check_capture(path, sender, damaged):
-    """What the project's own checker says of what the sender did; None: nothing."""
+    """(whether the sender sent anything, what the project's own checker says of it; None: nothing)"""
     argv = [os.path.join(lab.BUILD, "rdmactl"), "check", "--from", sender] + (["--path", "loss,dup,reorder"] if damaged else [])
     done = subprocess.run(argv + [path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
     if done.returncode == 0:
-        return None
+        return True, None
+    if done.returncode == 2 and "no packet of the sender of --from" in done.stdout:	# of UC and UD, who receives is silent
+        return False, None
     lines = [line for line in done.stdout.splitlines() if ": packet " in line]
-    return "\n".join(lines[:5]) if done.returncode == 1 else done.stdout
+    return True, "\n".join(lines[:5]) if done.returncode == 1 else done.stdout
 
 
 def last_packet(path):
@@ -69,6 +71,7 @@ class Bench:
         self.wire = guest.Wire(self.host, mtu)
         self.guest = self.daemon = None
         self.oops = None
+        self.judged = 0	# captures with packets of rdmad
         self.linux = int(re.search(r"\d+", image[2] + " 0").group())	# the guest's first number
         self.pulse = pulse.Pulse()
         try:
@@ -134,7 +137,8 @@ class Bench:
             seen, bad, _ = icrc.file_check(path)
             if bad or seen != recorded:
                 raise lab.Failed("%d of %d packets are wrong: %s" % (len(bad), seen, "; ".join(bad[:3])))
-        said = recorded and check_capture(path, (lab.v6 if "IPv6" in path else lab.v4)(1), damaged)
+        sent, said = check_capture(path, (lab.v6 if "IPv6" in path else lab.v4)(1), damaged) if recorded else (False, None)
+        self.judged += sent
         if said:
             raise lab.Failed("rdmactl check %s:\n%s" % (path, said))
         oops = self.guest.oops()
@@ -170,8 +174,13 @@ class Bench:
             lab.until("no object to be left in rdmad: %s" % self.daemon.objects(), lambda: not any(self.daemon.objects().values()), 10)
             self.daemon.stop()
 
+        def heard():
+            if not self.judged and not self.tally.only:
+                raise lab.Failed("in no capture was a packet of rdmad: its address is not the one that is checked")
+
         def off():
             self.guest.stop()
+        self.tally.case("MTU %d: rdmactl check has seen what rdmad sent" % self.mtu, heard)
         self.tally.case("MTU %d: nothing is left in rdmad" % self.mtu, clean)
         self.tally.case("MTU %d: the guest powers off" % self.mtu, off)
         self.close()
